@@ -194,7 +194,7 @@ async def test_a_script_whose_interpreter_is_missing_is_not_called_missing_itsel
     script = tmp_path / "agent"
     script.write_text("#!/nonexistent/python\n")
     script.chmod(0o755)
-    with pytest.raises(Exception, match=r"the interpreter that its first line names is not there: .*agent"):
+    with pytest.raises(Exception, match=r"the interpreter in its first line does not exist: .*agent"):
         async with connect(script):
             pass
 

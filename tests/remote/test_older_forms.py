@@ -129,7 +129,7 @@ async def test_what_is_no_agent_at_all_is_said_so():
         await respond(send, 404, b"<html>", b"text/html")
 
     async with asyncio.timeout(10), listening(app) as server:
-        with pytest.raises(AgentStartError, match=r"is no agent: it answered with status 404"):
+        with pytest.raises(AgentStartError, match=r"is not an agent: it answered with status 404"):
             async with connect(server.url("/")):
                 raise NotImplementedError
 
@@ -139,6 +139,6 @@ async def test_a_server_that_refuses_us_is_named():
         await respond(send, 401)
 
     async with asyncio.timeout(10), listening(app) as server:
-        with pytest.raises(AgentStartError, match=r"refused us with status 401"):
+        with pytest.raises(AgentStartError, match=r"refused the connection with status 401"):
             async with connect(server.url("/")):
                 raise NotImplementedError

@@ -53,7 +53,7 @@ def test_the_zone_is_for_the_socket_alone():
 @pytest.mark.parametrize("zone", ["%25nosuch", "%nosuch", "%25999999"])
 async def test_an_interface_that_is_not_here_is_named(scheme, zone):
     name = zone.removeprefix("%").removeprefix("25")
-    with pytest.raises(AgentStartError, match=f"there is no network interface '{name}' here"):
+    with pytest.raises(AgentStartError, match=f"this machine has no network interface '{name}'"):
         async with connect(f"{scheme}://[fe80::1{zone}]/acp"):
             raise NotImplementedError
 

@@ -10,7 +10,7 @@ import pytest
 import dragoman
 from dragoman import RpcError
 from dragoman.agent.serving import serve_on
-from dragoman.dialects.v2.handshake import is_welcome
+from dragoman.dialects.v2.handshake import is_version_2_answer
 from dragoman.testing import RawWire, RecordingClient, Testy
 from dragoman.transports.memory import pipe
 
@@ -148,7 +148,7 @@ async def test_an_agent_that_repeats_version_2_and_answers_as_version_1_does_is_
     answer: Any,
 ):
     echo = {"result": {"protocolVersion": 2, **answer}}
-    assert not is_welcome(echo["result"])  # or the client waits for what only version 2 says
+    assert not is_version_2_answer(echo["result"])  # or the client waits for what only version 2 says
     async with greeted(echo, echo, dialect="v2") as (wire, task):
         assert "clientCapabilities" in wire.greeting
     assert (await task).dialect == "v1"

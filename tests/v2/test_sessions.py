@@ -43,9 +43,9 @@ def test_a_block_that_has_what_its_type_needs_is_taken(block: Any) -> None:
     ("blocks", "fault"),
     [
         ([], "an empty prompt"),
-        (None, "the prompt is no list"),
-        ("hi", "the prompt is no list"),
-        ({}, "the prompt is no list"),
+        (None, "the prompt is not an array"),
+        ("hi", "the prompt is not an array"),
+        ({}, "the prompt is not an array"),
         ([TEXT, "hi"], "prompt[1] has no type"),
         ([TEXT, {"text": "hi"}], "prompt[1] has no type"),
         ([{"type": 1}], "prompt[0] has no type"),

@@ -1,12 +1,13 @@
-"""Other ways to speak ACP, each translated at the edge of the connection; inside everything is version 1.
+"""Dialects of ACP, each translated at the edge of a connection; all other code knows version 1 only.
 
-A *translator* (`translator.py`) stands at one edge, the one whose peer speaks the dialect.  `inward` turns what the
-peer sent into what version 1 would have said, `outward` the reverse.  It knows nothing of wires and clocks, holds
-the state of one connection, never raises for what a peer sent, and never drops a thing in silence: what a dialect
-has no word for is counted in `report` under the name of a row of the dialect's `losses`; what version 1 has no
-place for rides along in `_meta["dragoman.dialect"][NAME]` and comes out again on the way back.
+A *translator* (`translator.py`) serves the connection to a peer that speaks the dialect.  `inward` turns the peer's
+messages into version 1, `outward` turns ours into the dialect.  It knows nothing of transports and clocks, holds
+the state of one connection, never raises for a message of the peer, and reports every loss: what a dialect cannot
+express is counted in `report`, under the name of a row of the dialect's `losses`; what version 1 has no field for
+travels in `_meta["dragoman.dialect"][NAME]` and is restored on the way back.
 
-One module a dialect; `detection` tells from the `initialize` messages which one a peer speaks.
+There is a module or a package for each dialect; `detection` tells from the `initialize` messages which one a peer
+speaks.
 """
 
 from importlib import import_module
@@ -16,7 +17,7 @@ from .engine.translator import Peer, Surroundings, Translation, Translator
 
 CANONICAL = "v1"
 
-# Each with the module and the class that translate it, loaded when first met.
+# The module and the class that translate each dialect; loaded on first use.
 _HOMES = {
     "v2": ("v2.translator", "V2"),
     "pharo": ("pharo.translator", "Pharo"),
@@ -31,7 +32,7 @@ NAMES = (CANONICAL, *_HOMES)
 
 
 def proper_name(name: str) -> str:
-    """What a dialect is called here; raises ValueError for a name that is none."""
+    """The name of a dialect as written here; raises ValueError for an unknown name."""
     found = ALIASES.get(name.lower(), name.lower())
     if found not in NAMES:
         raise ValueError(f"there is no dialect {name!r}; choose one of {', '.join(NAMES)}")
@@ -39,7 +40,7 @@ def proper_name(name: str) -> str:
 
 
 def translator(name: str, peer: Peer, surroundings: Surroundings | None = None) -> Translator | None:
-    """What translates for a peer, which is an agent or a client; None for one who needs no translation."""
+    """The translator for a peer, which is an agent or a client; None if no translation is needed."""
     name = proper_name(name)
     if name == CANONICAL:
         return None

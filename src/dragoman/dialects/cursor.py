@@ -1,4 +1,4 @@
-"""D2, the dialect of Cursor and claude-code-acp: version 1 of early 2026, content that says less."""
+"""D2, the dialect of Cursor and claude-code-acp: version 1 of early 2026, with fewer fields in content."""
 
 from ..foundation.documents import Document, Json, document, documents, elements, string
 from .engine.shapes import (
@@ -31,7 +31,7 @@ def _image_inward(block: Document, t: Translator) -> Json:
 
 
 def _sniffed(block: Document, t: Translator) -> str:
-    """The media type of an image that does not say, told from its first bytes."""
+    """The media type of an image that does not name one, from its first bytes."""
     data = string(block["data"])
     found = (kind for start, kind in SIGNATURES.items() if data.startswith(start))
     return next(found, "image/png")
@@ -131,7 +131,7 @@ INFO = Fields(said={"title": lambda info, t: info["name"]})
 
 class Cursor(Legacy):
     name = "cursor"
-    losses = {"system prompt": "what of a system prompt is not text"}
+    losses = {"system prompt": "the parts of a system prompt that are not text"}
     to_agent = {
         **Legacy.to_agent,
         "initialize": MethodRow(Legacy.to_agent["initialize"].params, Fields(shapes={"agentInfo": INFO})),

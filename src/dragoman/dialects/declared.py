@@ -1,7 +1,8 @@
-"""The modes, config options and tools that an agent of ours names when it greets.
+"""The modes, config options and tools that our agents declare in the answer to `initialize`.
 
-Version 1 names modes and options when a session is opened, and tools never.  Some dialects name them before, so our
-agents say them in the `_meta` of their capabilities as well.  Tools are a long list: a client has to ask for it.
+Version 1 lists modes and options when a session is opened, and has no list of tools.  Some dialects list them
+earlier, so our agents declare them in the `_meta` of their capabilities.  The list of tools is long, so a client
+has to request it.
 """
 
 from ..foundation.documents import Document, Json
@@ -10,7 +11,7 @@ OURS = "dragoman"  # the member of `_meta`
 
 
 def declared(offers: Json) -> tuple[list[Document], list[str]]:
-    """The modes, as version 1 has them, and the ids of the config options."""
+    """The member of `_meta` that declares the modes, in version 1's form, and the ids of the config options."""
     ours = _ours(offers)
     modes, options = ours.get("modes"), ours.get("configOptions")
     return (
@@ -20,18 +21,18 @@ def declared(offers: Json) -> tuple[list[Document], list[str]]:
 
 
 def wants_tools(meta: Json) -> bool:
-    """Whether a client asks for the tools, in the `_meta` of its capabilities."""
+    """Whether a client requests the list of tools, in the `_meta` of its capabilities."""
     return _ours({"_meta": meta}).get("tools") is True
 
 
 def wanting_tools(offers: Document) -> Document:
-    """Capabilities of a client that asks for the tools."""
+    """Client capabilities that request the list of tools."""
     meta = offers.get("_meta")
     return {**offers, "_meta": {**(meta if isinstance(meta, dict) else {}), OURS: {"tools": True}}}
 
 
 def declared_tools(offers: Json) -> list[Json]:
-    """The tools that an agent names in its capabilities."""
+    """The tools that an agent declares in its capabilities."""
     tools = _ours(offers).get("tools")
     return tools if isinstance(tools, list) else []
 
@@ -43,7 +44,7 @@ def _ours(offers: Json) -> Document:
 
 
 def without_declared(offers: Document) -> Document:
-    """Capabilities without what a dialect has a place of its own for."""
+    """Capabilities without the declarations, for dialects that have fields of their own for them."""
     meta = offers.get("_meta")
     if not isinstance(meta, dict) or OURS not in meta:
         return offers

@@ -4,12 +4,12 @@ from ..foundation.documents import Document, Json
 from .engine.flows import Message
 from .engine.translator import Peer
 from .pharo.handshake import TERMINAL_METHODS
-from .v2.handshake import is_welcome
+from .v2.handshake import is_version_2_answer
 
-# An agent that has version 2 alone answers a greeting of version 1 with one of these: unsupported protocol version,
-# invalid request, invalid params.
+# An agent that speaks only version 2 answers an `initialize` of version 1 with one of these: unsupported protocol
+# version, invalid request, invalid params.
 REFUSED = (-32022, -32600, -32602)
-MARKS = 2  # of a dialect that a client has to show: one may be a slip of a client of version 1
+MARKS = 2  # features of a dialect that a client must show: a single one may be a mistake of a client of version 1
 
 
 def detect(message: Message, peer: Peer) -> str | None:
@@ -33,14 +33,14 @@ def _of_client(params: Document) -> str | None:
 
 
 def _is_pharo_itself(params: Document) -> bool:
-    """Whether a client shows no mark but its name: the one the specification is of, without terminals."""
+    """Whether this is the client that the Pharo specification describes; without terminals only its name tells."""
     info, offers = _object(params.get("clientInfo")), params.get("clientCapabilities")
     is_named = str(info.get("name", "")).startswith("Pharo") and set(info) == {"name", "version"}
     return is_named and isinstance(offers, dict) and set(offers) <= {"fs"}
 
 
 def _of_agent(result: Document) -> str | None:
-    if is_welcome(result):
+    if is_version_2_answer(result):
         return "v2"
     offers = _object(result.get("agentCapabilities"))
     if (

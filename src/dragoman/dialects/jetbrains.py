@@ -1,4 +1,4 @@
-"""D4, the dialect of the JetBrains guide: version 1 with tools and `serverInfo` at initialize, whole messages."""
+"""D4, the dialect of the JetBrains guide: version 1 with tools and `serverInfo` in `initialize`, whole messages."""
 
 from ..foundation.documents import Document, Json, document, elements
 from .declared import declared_tools, wanting_tools, wants_tools, without_declared
@@ -8,11 +8,11 @@ from .engine.pieces import PieceParams
 from .engine.shapes import Fields, Pair, Words, carried, carry
 from .engine.translator import MethodRow, Peer, Remembered, Surroundings, Translator
 
-MADE_UP = {"+": ["clientCapabilities"]}  # said by a client that said nothing of what it can do
+MADE_UP = {"+": ["clientCapabilities"]}  # the capabilities of a client that declared none
 
 
 def _greeting_inward(params: Document, t: Translator) -> Json:
-    """A client of the guide is told the tools of our agent, so it asks for them."""
+    """Request the list of tools from our agent, since this dialect sends it to the client."""
     offers = params.get("clientCapabilities")
     if isinstance(offers, dict) and "dragoman" not in document(offers.get("_meta") or {}):
         return {**params, "clientCapabilities": wanting_tools(offers)}
@@ -62,7 +62,7 @@ class JetBrains(Translator):
     name = "jetbrains"
     losses = {
         "tool kind switch_mode": "that a tool switches the mode: it becomes `other`",
-        "repeated content": "the content of a prompt's answer that was told in updates already",
+        "repeated content": "the content of a prompt's answer that was already sent as updates",
     }
     to_agent = {
         "initialize": MethodRow(
@@ -77,7 +77,7 @@ class JetBrains(Translator):
         self._messages = WholeMessages(self)
 
     def prompt(self, params: Document) -> Flow:
-        """An agent may say all it has to say in its answer alone; then it is told as updates are."""
+        """Send the content of the agent's answer as updates, if the agent sent no updates."""
         id = params["sessionId"]
         self._told[id] = 0
         answer = yield Ask("session/prompt", params, to_peer=True)

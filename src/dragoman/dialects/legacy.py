@@ -1,7 +1,7 @@
-"""Forms version 1 once had, or never had, that peers still send: understood, and said to those who know no other.
+"""Forms that version 1 once had, or never had, and that peers still use: read here, and written where needed.
 
-Models were a list of their own before they were a config option; permission choices came without ids, results as
-null, mode updates under another name; MCP over ACP had connections; proxies were an extension.
+Models were a list before they became a config option; permission options had no ids, results could be null, mode
+updates had another name, MCP over ACP had connections, and proxies were an extension.
 """
 
 from ..foundation.documents import Document, Json, document, documents, elements
@@ -17,7 +17,7 @@ MODEL = "model"  # the id of the config option that stands for the list of model
 
 
 class Nullable(Empty):
-    """A result that may come as null; said as version 1 says it."""
+    """A result that may be null when it is read; it is written in the form of version 1."""
 
     def outward(self, value: Json, t: Translator) -> Json:
         return value
@@ -71,7 +71,7 @@ def _models_outward(answer: Json, t: Translator) -> Json:
 
 
 def _choices(options: Json) -> list[Document]:
-    """The choices of an option, in groups or not."""
+    """The choices of an option, whether or not they are in groups."""
     return [
         choice
         for entry in documents(options)
@@ -93,12 +93,12 @@ def _server_inward(server: Document, t: Translator) -> Json:
 
 def _server_outward(server: Document, t: Translator) -> Json:
     said = SERVER.outward(server, t)
-    # Before there was a type for it, a server without one was a command.
+    # Before servers had a type, a server was a command.
     return {name: member for name, member in said.items() if (name, member) != ("type", "stdio")}
 
 
 class ListShape(NamedValues):
-    """Names with their values, which may come as one object; said as version 1 says it."""
+    """Pairs of a name and a value, which may be read from one object; written in the form of version 1."""
 
     def outward(self, value: Json, t: Translator) -> Json:
         return value
@@ -110,7 +110,7 @@ OPENING = Fields(shapes={"mcpServers": SERVERS}, given={"mcpServers": lambda par
 
 
 def _terminal_inward(value: Json, t: Translator) -> Json:
-    """A client that lists what it can do with terminals can use them if it can do all it lists."""
+    """A client that lists its terminal methods one by one offers terminals if it lists all as true."""
     return all(flag is not False for flag in value.values()) if isinstance(value, dict) else value
 
 
@@ -202,13 +202,13 @@ class Legacy(Remembering):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        # MCP over ACP: with an agent its connections and their servers, with a client the reverse.
+        # Connections of MCP over ACP: for an agent, connection to server; for a client, server to connection.
         self._connections: dict[Json, Json] = Remembered()
 
     # Models
 
     def set_model(self, params: Document) -> Flow:
-        """A client chooses a model; by now that is a config option like others."""
+        """Set a model for a client; the model is a config option now."""
         options = self.sessions[params["sessionId"]].options
         option = next((option for option in options if option.get("category") == "model"), None)
         if option is None:
@@ -221,7 +221,7 @@ class Legacy(Remembering):
         return Ask("session/set_config_option", said, to_peer)
 
     def set_option(self, params: Document) -> Flow:
-        """Set an option of an agent; its model it wants to be told in the old way."""
+        """Set an option of an agent; the model is set by the old method."""
         session = self.sessions[params["sessionId"]]
         if params["configId"] != MODEL or not session.has_made_up_model:
             result = self.told_by_peer((yield self._set(params, to_peer=True)))
@@ -238,13 +238,13 @@ class Legacy(Remembering):
             session = self.sessions[opened.get("sessionId") or document(params).get("sessionId")]
             session.has_made_up_model = MADE_UP in kept
 
-    # MCP over ACP, whose connections are gone
+    # MCP over ACP, which no longer has connections
 
     def connect_server(self, params: Document) -> Flow:
         id = self.new_id("connection")
         self._connections[id] = params.get("serverId") or params["acpId"]
         return {"connectionId": id}
-        yield  # a flow like the others, though it waits for nothing
+        yield  # an empty yield makes this a flow, though it waits for nothing
 
     def disconnect_server(self, params: Document) -> Flow:
         self._connections.pop(params["connectionId"], None)
@@ -252,7 +252,7 @@ class Legacy(Remembering):
         yield
 
     def message_for_agent(self, params: Document) -> Flow:
-        """An agent speaks to a server over a connection, and wants its answer bare."""
+        """Pass a message of an agent to a server; the agent expects the bare result."""
         if "connectionId" not in params:
             return self.told_by_us((yield Ask("mcp/message", params)))
         if (server := self._connections.get(params["connectionId"])) is None:
@@ -265,7 +265,7 @@ class Legacy(Remembering):
         return carrier.get("result")
 
     def message_at_client(self, params: Document) -> Flow:
-        """Our agent speaks to a server of a client that knows connections alone."""
+        """Pass a message of our agent to a server of a client that uses connections."""
         if "serverId" not in params:
             return self.told_by_peer((yield Ask("mcp/message", params, to_peer=True)))
         server = params["serverId"]

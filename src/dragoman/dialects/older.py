@@ -1,7 +1,8 @@
-"""Forms of early 2026 (`beamcode`, `cursor`) that have no other meaning in version 1, understood one by one.
+"""Forms of early 2026 (`beamcode`, `cursor`) that version 1 does not use, each read by itself.
 
-Peers that use them greet as version 1 does and mix them with what version 1 has.  So they need not be named: a
-message that cannot be read as it is, is read as what such a peer means by it.  What they are told is version 1.
+Peers that use them send the `initialize` of version 1 and mix these forms with those of version 1.  So no dialect
+has to be named: a message that version 1 cannot read is read in the older form.  Our messages to them are version
+1.
 """
 
 import functools
@@ -28,12 +29,12 @@ class ModelChoice(msgspec.Struct, rename="camel"):
 
 
 def mended(raw: bytes, tp: object) -> bytes:
-    """Params that cannot be read, in the form they would have today; as they are where nothing is known of them."""
+    """Turn params that cannot be read into today's form; unknown ones are not changed."""
     if tp not in (*_OPENING, s.PromptRequest, s.RequestPermissionRequest, s.SessionNotification):
         return raw
     from .cursor import Cursor
 
-    cursor = Cursor("client")  # it remembers nothing that is asked of it here
+    cursor = Cursor("client")  # no state of it is used here
     calls = {**cursor.to_agent, **cursor.to_client}
     try:
         params = msgspec.json.decode(raw)
@@ -49,7 +50,7 @@ def mended(raw: bytes, tp: object) -> bytes:
 
 @functools.cache
 def result_reader(tp: Any) -> Callable[[Any], Any]:
-    """How a result is read; where a session is opened, a list of models is a config option."""
+    """A reader of results; when a session is opened, it turns a list of models into a config option."""
     read: Callable[[Any], Any] = codec.decoder(tp).decode
     if tp not in _OPENED:
         return read

@@ -1,4 +1,4 @@
-"""Wires: each carries frames both ways and knows why it ended."""
+"""Transports (also called wires): each carries frames both ways and knows why it ended."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -7,53 +7,53 @@ from weakref import WeakSet
 from ..errors import LocalProtocolError
 from ..framing import Oversize
 
-HIGH_WATER = 1024 * 1024  # bytes waiting to be taken by the peer before a sender is held up
+HIGH_WATER = 1024 * 1024  # unsent bytes above which a sender has to wait
 LOW_WATER = HIGH_WATER // 4
 
-_claimed: "WeakSet[Transport]" = WeakSet()  # wires that carry a connection, or have carried one
+_claimed: "WeakSet[Transport]" = WeakSet()  # transports that carry a connection, or have carried one
 
 Hear = Callable[[list[bytes | Oversize]], None]
 
 
 class Transport(Protocol):
-    """A wire that carries whole frames."""
+    """Carries whole frames in both directions."""
 
     def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
-        """Start: `hear` is called with the frames as they arrive, `ended` once, after the last of them."""
+        """Start: `hear` is called with frames as they arrive, `ended` once, after the last frame."""
         ...
 
     def hold(self) -> None:
-        """Stop reading, so that the peer has to wait; frames already on their way may still be heard."""
+        """Stop reading, so that the peer has to wait; frames already received may still be delivered."""
         ...
 
     def resume(self) -> None:
-        """Go on reading."""
+        """Continue reading."""
         ...
 
     def send(self, frames: list[bytes]) -> None:
-        """Queue frames; never blocks, never tears a frame, and is nothing once the wire is gone."""
+        """Queue frames; never blocks, never divides a frame, and does nothing once the transport has ended."""
         ...
 
     @property
     def queued(self) -> int:
-        """How many bytes wait to be taken by the peer."""
+        """How many bytes the peer has not taken yet."""
         ...
 
     async def drain(self) -> None:
-        """Return once the peer has taken most of the waiting bytes, or is gone."""
+        """Return once the peer has taken most of the waiting bytes, or has disconnected."""
         ...
 
     async def why_ended(self) -> Exception:
-        """Why the wire is gone, as the error that everything pending on it fails with."""
+        """Why the transport ended, as the error with which all pending calls fail."""
         ...
 
     async def close(self) -> None:
-        """Hang up, and let go of everything behind the wire; returns when that has happened."""
+        """Hang up and release everything that belongs to the transport; returns when that is done."""
         ...
 
 
 def claim(transport: Transport) -> None:
-    """Take a wire for one connection; raises LocalProtocolError where it has carried another."""
+    """Claim a transport for one connection; raises LocalProtocolError if it has carried another."""
     if transport in _claimed:
         raise LocalProtocolError("this transport has carried a connection before: make one for each connection")
     _claimed.add(transport)

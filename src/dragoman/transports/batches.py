@@ -1,7 +1,7 @@
-"""Several messages in one frame, for a version of the protocol that takes them.
+"""Several messages in one frame, for protocol versions that allow it.
 
-Each message goes its own way; the answers to those that are requests are kept until all of them are there, and go
-back in one frame.
+Each message is handled by itself.  The answers to the requests of a batch are kept until all have arrived, and are
+sent in one frame.
 """
 
 import msgspec
@@ -10,7 +10,7 @@ from ..codec import MAX_LISTED
 from ..foundation.documents import Document, Json
 from ..framing import check
 
-MAX_OPEN = 1000  # batches whose answers are not all there; further ones are answered message by message
+MAX_OPEN = 1000  # incomplete batches; requests of further ones are answered one by one
 
 _encode = msgspec.json.Encoder().encode
 _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -18,7 +18,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class _Batch:
-    """The answers of a batch that are there, and those still missing."""
+    """The answers of a batch that have arrived, and those still missing."""
 
     __slots__ = ("answers", "missing")
 
@@ -31,10 +31,10 @@ class Batches:
     """The batches of one peer."""
 
     def __init__(self) -> None:
-        self._open: dict[Json, _Batch] = {}  # by the id of each request that is not answered yet
+        self._open: dict[Json, _Batch] = {}  # by the id of each unanswered request
 
     def messages(self, frame: bytes) -> tuple[list[bytes], list[bytes]] | None:
-        """The messages of a batch, and its immediate answers; None for a frame that is no batch."""
+        """The messages of a batch, and its immediate answers; None for a frame that is not a batch."""
         if not frame.lstrip().startswith(b"["):
             return None
         try:
@@ -82,7 +82,7 @@ INVALID = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid
 
 
 def _message(item: bytes) -> Document | None:
-    """An item that is a message, even a wrong one, since it has an outcome of its own; else None."""
+    """An item of a batch if it is a message, even an invalid one, which gets an answer of its own; else None."""
     try:
         found = _decode(item)
     except (msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Reading that can be held: until it is resumed, or until the receiver of the messages has room."""
+"""Pause reading until it is resumed, or until the receiver of the messages has room."""
 
 import asyncio
 import contextlib
@@ -8,21 +8,21 @@ from collections.abc import Awaitable, Callable
 from ..errors import ConnectionClosed
 from ..foundation.owning import own
 
-LOOK_EVERY = 2.0  # seconds of one hold between two looks at whether the peer is still there
+LOOK_EVERY = 2.0  # seconds of one hold between two checks whether the peer is still connected
 GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 
 
 class Holding:
-    """Pauses and resumes reading; a peer that hangs up during a long hold is read to its end all the same.
+    """Pauses and resumes reading; if the peer hangs up during a long hold, its messages are read to the end.
 
-    A held wire does not see the peer's end, which lies behind the unread bytes.  So a hold that lasts looks
-    at the descriptor; once the peer can send no more, reading goes on for good: its last messages are read, and
-    then the end.  What the system kept for us bounds how much that is.  A hold that is given up within `LOOK_EVERY`
-    comes to the end by itself, so nobody who is merely slow is cut short.
+    While reading is held, the peer's end is not seen, since it lies behind unread bytes.  So a long hold checks the
+    descriptor.  Once the peer can send no more, reading continues for good, to the last messages and then the end;
+    the system's buffer bounds how much that is.  A hold shorter than `LOOK_EVERY` reaches the end by itself, so
+    that a receiver that is merely slow loses nothing.
 
-    Where the descriptor is not known (`look_ahead` is given), a hold that lasts reads a portion on instead, after
-    pauses that double: a peer that lives has little more of us than one portion, and the end of one that is gone
-    stands within the next.
+    Where the descriptor is not known (`look_ahead` is given), a long hold reads one more portion instead, after
+    pauses that double.  A live peer thus gains little more than one portion, and the end of a peer that has hung up
+    is within the next one.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Holding:
         self._pause, self._resume, self._fileno, self._look_ahead = pause, resume, fileno, look_ahead
         self._wait = LOOK_EVERY
         self._is_held = self._is_over = False
-        self._count = 0  # of holds, to tell one that lasts from one after another
+        self._count = 0  # number of the hold, to tell a long hold from several short ones
         self._timer: asyncio.TimerHandle | None = None
 
     def hold(self) -> None:
@@ -57,14 +57,14 @@ class Holding:
             self._resume()
 
     def stop(self) -> None:
-        """There is nothing to read any more."""
+        """Stop for good: there is nothing more to read."""
         self._is_held, self._is_over = False, True
         if self._timer:
             self._timer.cancel()
             self._timer = None
 
     def look(self) -> None:
-        """Read everything that a peer left when it hung up."""
+        """Read everything that a peer sent before it hung up."""
         if self._is_held and self._has_hung_up():
             self.resume()
             self.stop()
@@ -87,12 +87,12 @@ class Holding:
         try:
             looking.register(self._fileno(), GONE)
             return any(event & GONE for _, event in looking.poll(0))
-        except (OSError, ValueError):  # closed already: then the end has come another way
+        except (OSError, ValueError):  # closed already, so the end was noticed in another way
             return False
 
 
 class HoldableWire:
-    """The part of a wire that holds its reading and resumes it."""
+    """The part of a transport that holds and resumes reading."""
 
     _holding: Holding
 
@@ -104,7 +104,7 @@ class HoldableWire:
 
 
 class HeldUntilRoom:
-    """Holds a source until its sink has room: once, however often `begin` is called meanwhile."""
+    """Holds a source until its sink has room; further calls of `begin` meanwhile change nothing."""
 
     def __init__(
         self, hold: Callable[[], None], resume: Callable[[], None], room: Callable[[], Awaitable[None]]
@@ -113,7 +113,7 @@ class HeldUntilRoom:
         self._is_held = False
 
     def begin(self) -> None:
-        """Hold the source, unless it is held already; call it when the sink is full."""
+        """Hold the source, unless it is held already; to be called when the sink is full."""
         if not self._is_held:
             self._is_held = True
             self._hold()
@@ -121,7 +121,7 @@ class HeldUntilRoom:
 
     async def _wait(self) -> None:
         try:
-            with contextlib.suppress(ConnectionClosed):  # then nothing is in the way any more
+            with contextlib.suppress(ConnectionClosed):  # a sink that has ended delays nothing any more
                 await self._room()
         finally:
             self._is_held = False

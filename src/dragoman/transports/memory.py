@@ -1,4 +1,4 @@
-"""A wire inside this process: two ends, each bounded like a pipe."""
+"""A transport inside this process: two ends, each bounded like a pipe."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from . import LOW_WATER, Hear
 
 
 class MemoryTransport:
-    """One end of a wire; `pipe` makes the two."""
+    """One end of a transport in memory; `pipe` makes both."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._frames: list[bytes] = []  # on their way here
+        self._frames: list[bytes] = []  # frames on their way to this end
         self._size = 0
         self._taken = asyncio.Event()
         self._held = False
@@ -53,7 +53,7 @@ class MemoryTransport:
         return ConnectionClosed(self._why)
 
     def fail(self, exc: Exception) -> None:
-        """Tell the other end the error of this one."""
+        """Report an error of this end to the other end."""
         self._other._why = f"the other side failed: {exc}"
 
     async def close(self) -> None:
@@ -79,7 +79,7 @@ class MemoryTransport:
 
 
 def pipe() -> tuple[MemoryTransport, MemoryTransport]:
-    """Two ends of one wire: frames sent into one arrive at the other."""
+    """Two connected ends: frames sent into one arrive at the other."""
     left, right = MemoryTransport(), MemoryTransport()
     left._other, right._other = right, left
     return left, right

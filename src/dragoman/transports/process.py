@@ -1,7 +1,7 @@
-"""An agent's process as a wire: its standard streams, its last words, its end.
+"""An agent's process as a transport: its standard streams, the end of its stderr, its exit.
 
-The child gets a session and process group of its own; closing the wire ends the whole group: stdin is closed, then
-SIGTERM, then SIGKILL.  It also dies with us: the kernel kills it when this process is gone.
+The child gets its own session and process group.  Closing the transport ends the whole group: stdin is closed, then
+SIGTERM, then SIGKILL.  The child also dies with us: the kernel kills it when this process ends.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from .stdio import LAST_WORDS, StdioTransport
 
 log = logging.getLogger("dragoman")
 
-PATIENCE = 2.0  # seconds between the steps of the ladder
+PATIENCE = 2.0  # seconds between these steps
 STDERR_KEPT = 64 * 1024
 STDERR_SHOWN = 4 * 1024
 
@@ -34,7 +34,7 @@ class ProcessTransport(StdioTransport):
         self.on_stderr: Callable[[bytes], None] | None = None
         self.stderr_reader: asyncio.ReadTransport | None = None
         self._stderr = bytearray()
-        self._exited: asyncio.Future[None] = self._loop.create_future()  # which is smaller than an Event
+        self._exited: asyncio.Future[None] = self._loop.create_future()  # a future is smaller than an Event
         self._watch()
 
     @property
@@ -54,14 +54,14 @@ class ProcessTransport(StdioTransport):
     async def _close(self) -> None:
         """End the process: close its stdin, terminate it, kill it; then kill the rest of its group."""
         self._writer.close()
-        self.resume()  # one that still has something to say must be able to
+        self.resume()  # a process that is still writing must be able to finish
         try:
             for step in (None, signal.SIGTERM, signal.SIGKILL):
                 if step is not None:
                     self.send_signal(step)
                 if await self._ends_within(PATIENCE):
                     break
-        finally:  # there is no patience left when the event loop itself ends
+        finally:  # when the event loop itself ends, there is no time to wait
             self.send_signal(signal.SIGKILL)
             if self.stderr_reader:
                 self.stderr_reader.close()
@@ -84,7 +84,7 @@ class ProcessTransport(StdioTransport):
             os.killpg(self.process.pid, number)
 
     def _watch(self) -> None:
-        """Notice the exit through a pidfd: no thread, no SIGCHLD handler, no reused pid."""
+        """Notice the exit through a pidfd, without a thread, a SIGCHLD handler or the risk of a reused pid."""
         if not hasattr(os, "pidfd_open"):
             self._loop.run_in_executor(None, self._wait)
             return
@@ -109,7 +109,7 @@ class ProcessTransport(StdioTransport):
 
     def _note_exit(self) -> None:
         self._mark_exited()
-        # A grandchild may hold the pipe open; its parent's last words have arrived by then.
+        # A grandchild may hold the pipe open; the last output of its parent has arrived by then.
         self.end_soon()
 
     def heard_stderr(self, data: bytes) -> None:
@@ -139,7 +139,7 @@ async def spawn(
 ) -> ProcessTransport:
     """Start an agent's process; raises AgentStartError when it cannot be started.
 
-    `on_stderr` is called with everything that it writes to stderr, from its first byte on.
+    `on_stderr` is called with all bytes that it writes to stderr.
     """
     return await take(_spawn(argv, cwd, env, limit, on_stderr), ProcessTransport.close)
 
@@ -193,7 +193,7 @@ def _start(
 
 
 def _program(name: str, environ: Mapping[str, str]) -> str:
-    """Which program a name means; one without a directory is looked for in absolute entries of the PATH alone."""
+    """The program that a name means; without a directory it is searched in absolute entries of the PATH only."""
     found = name if "/" in name else find_program(name, path=environ.get("PATH"))
     if found is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
@@ -201,11 +201,12 @@ def _program(name: str, environ: Mapping[str, str]) -> str:
 
 
 def _owned(process: "subprocess.Popen[bytes]", limit: int) -> ProcessTransport:
-    """The wire that ends a process; a process that cannot be watched is ended at once."""
+    """The transport that owns a process; a process that cannot be watched is ended at once."""
     try:
         return ProcessTransport(process, limit)
     except OSError as exc:
-        with contextlib.suppress(ProcessLookupError):  # it has ended, and nobody waits for it: SIGCHLD is ignored
+        # it has ended and was not waited for, since SIGCHLD is ignored
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         raise AgentStartError(f"cannot watch the agent's process: {_reason(exc)}") from exc
@@ -214,13 +215,13 @@ def _owned(process: "subprocess.Popen[bytes]", limit: int) -> ProcessTransport:
 def _reason(exc: Exception) -> str:
     if isinstance(exc, FileNotFoundError):
         if exc.filename and os.path.isfile(exc.filename):
-            return f"the interpreter that its first line names is not there: {exc.filename}"
+            return f"the interpreter in its first line does not exist: {exc.filename}"
         return f"no such file or directory: {exc.filename}"
     return exc.strerror or str(exc) if isinstance(exc, OSError) else str(exc)
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """Runs in the child before its program: asks the kernel to kill it when this thread ends."""
+    """Runs in the child before its program: make the kernel kill the child when our thread ends."""
     if sys.platform != "linux":
         return None
     import ctypes
@@ -230,7 +231,7 @@ def _die_with_parent() -> Callable[[], None] | None:
 
     def before_exec() -> None:
         prctl(set_parent_death_signal, signal.SIGKILL)
-        if os.getppid() != parent:  # it died in between
+        if os.getppid() != parent:  # the parent ended in between
             os._exit(1)
 
     return before_exec

@@ -1,4 +1,4 @@
-"""Joins two wires: frames that arrive on one are sent on the other, unchanged."""
+"""Join two transports: frames that arrive on one are sent on the other, unchanged."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger("dragoman")
 
 
 async def relay(client: Transport, agent: Transport) -> Transport:
-    """Join two wires until one of them ends; gives the one that did, and closes both."""
+    """Join two transports until one of them ends; closes both and returns the one that ended first."""
     ended: asyncio.Future[Transport] = asyncio.get_running_loop().create_future()
 
     def over(wire: Transport) -> None:

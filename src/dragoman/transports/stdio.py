@@ -1,7 +1,7 @@
-"""Standard streams as a wire: one frame a line.
+"""Standard streams as a transport: each frame is a line.
 
-`StdioTransport` runs over any two file descriptors; `claimed_stdio` takes this process's own, so that nothing
-else in it can touch the wire.
+`StdioTransport` runs over any two file descriptors; `claimed_stdio` takes those of this process, so that no other
+code in it can write to them.
 """
 
 import asyncio
@@ -22,27 +22,28 @@ from . import HIGH_WATER, LOW_WATER, Hear
 from .holding import HoldableWire, Holding
 
 PIPE_SIZE = 256 * 1024
-READ_SIZE = 120 * 1024  # with asyncio's 256 KiB malloc maps and unmaps fresh pages for every single read
-LAST_WORDS = 0.5  # seconds for messages still on their way when a wire closes
+READ_SIZE = 120 * 1024  # with asyncio's 256 KiB, malloc maps and unmaps fresh pages for each read
+LAST_WORDS = 0.5  # seconds for unsent messages when a transport closes
 
 
 class StdioTransport(HoldableWire):
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._loop = asyncio.get_running_loop()
         self._framer = LineFramer(limit)
-        self._early: list[bytes | Oversize] = []  # arrived before anybody listened
+        self._early: list[bytes | Oversize] = []  # arrived before there was a listener
         self._hear: Hear = self._early.extend
         self._ended: Callable[[], None] | None = None
         self._is_over = False
-        self._held_up: asyncio.Future[None] | None = None  # done when the peer takes more; None while it does
-        self._unwritten: asyncio.Future[None] = self._loop.create_future()  # done when the writing end is gone
+        # done when the peer takes more; None while it takes everything
+        self._held_up: asyncio.Future[None] | None = None
+        self._unwritten: asyncio.Future[None] = self._loop.create_future()  # done when the writing end is closed
         self._reader: _Reader = _UNOPENED
         self._writer: _Writer = _UNOPENED
-        self._holding = Holding(lambda: None, lambda: None, lambda: -1)  # until there is something to hold
+        self._holding = Holding(lambda: None, lambda: None, lambda: -1)  # until reading has begun
         self._closing = Cleanup(self._close)
 
     async def open(self, read_fd: int, write_fd: int) -> None:
-        """Take over two descriptors; from now on they are ours to close, also when this is cancelled or fails."""
+        """Take over two descriptors; they are closed here from now on, even if this call is cancelled or fails."""
         with contextlib.ExitStack() as unowned:
             unowned.callback(self._end_writing)
             if _is_socket(read_fd) and os.path.sameopenfile(read_fd, write_fd):
@@ -52,7 +53,7 @@ class StdioTransport(HoldableWire):
             unowned.pop_all()
 
     async def _open_socket(self, read_fd: int, write_fd: int, unowned: contextlib.ExitStack) -> None:
-        """One socket for both directions: as a pipe, each arriving byte would look like a closed writing end."""
+        """Open one socket for both directions; as a pipe, each arriving byte would look like its end."""
         os.close(write_fd)
         ours = unowned.enter_context(socket.socket(fileno=read_fd))
         both, _ = await self._loop.connect_accepted_socket(lambda: _Duplex(self), ours)
@@ -120,7 +121,7 @@ class StdioTransport(HoldableWire):
         if isinstance(self._reader, _ReaderThread):
             await self._reader.gone()
 
-    # Reports of the two ends
+    # Called by the two ends
 
     def heard(self, data: bytes) -> None:
         if frames := self._framer.feed(data):
@@ -144,7 +145,7 @@ class StdioTransport(HoldableWire):
             self._held_up = None
 
     def unheard(self) -> None:
-        """The peer no longer listens: its last messages are read, and then the end is reported."""
+        """The peer no longer reads: read its last messages, then report the end."""
         self._end_writing()
         self.end_soon()
 
@@ -173,7 +174,7 @@ class _Writer(Protocol):
 
 
 class _Unopened:
-    """Stands for the two ends of a wire that is not open yet."""
+    """In place of the two ends of a transport that is not open yet."""
 
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
@@ -191,7 +192,7 @@ _UNOPENED = _Unopened()
 
 
 class _PipeReader:
-    """Reads a pipe as bytes arrive, in portions of our own size."""
+    """Reads a pipe as bytes arrive, in portions of a size that we choose."""
 
     def __init__(self, source: IO[bytes], wire: StdioTransport) -> None:
         self._source, self._wire = source, wire
@@ -213,7 +214,7 @@ class _PipeReader:
             data = b""
         if data:
             self._wire.heard(data)
-        elif data is not None:  # None: there was nothing after all
+        elif data is not None:  # None means that there was nothing after all
             self.close()
             self._wire.heard_all()
 
@@ -242,7 +243,7 @@ class _Duplex(_Outgoing, asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._wire.heard_all()
-        return True  # it may still be told something
+        return True  # the peer may still read
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._wire.unheard()
@@ -250,23 +251,23 @@ class _Duplex(_Outgoing, asyncio.Protocol):
 
 
 class _ReaderThread:
-    """Reads what asyncio cannot wait for: regular files, and terminals that must stay in blocking mode."""
+    """Reads in a thread where asyncio cannot wait: regular files, and terminals that must stay in blocking mode."""
 
     def __init__(self, source: IO[bytes], wire: StdioTransport) -> None:
         self._source, self._wire = source, wire
         self._loop = asyncio.get_running_loop()
-        self._go = threading.Event()  # set once somebody listens
+        self._go = threading.Event()  # set once there is a listener
         self._taken = threading.Event()  # set when the loop has handled the last read
         self._closed = False
         self._gone = asyncio.Event()
         threading.Thread(target=self._read, daemon=True, name="stdin").start()
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError, RuntimeError):  # the loop may be gone before the last line
+        with contextlib.suppress(OSError, RuntimeError):  # the loop may end before the last line
             while self._go.wait() and not self._closed and (data := os.read(self._source.fileno(), 64 * 1024)):
                 self._taken.clear()
                 self._loop.call_soon_threadsafe(self._hand_over, data)
-                self._taken.wait()  # or a file would be in memory before its first line is answered
+                self._taken.wait()  # otherwise a whole file would be in memory before its first line is answered
         self._source.close()
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._finish)
@@ -276,7 +277,7 @@ class _ReaderThread:
         self._wire.heard_all()
 
     async def gone(self) -> None:
-        """Until the descriptor is closed; a read that is under way, on a terminal say, cannot be waited for."""
+        """Wait until the descriptor is closed, but not for a read in progress, for example on a terminal."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS):
                 await self._gone.wait()
@@ -299,7 +300,7 @@ class _ReaderThread:
 
 
 class _FileWriter:
-    """Writes to a regular file or a terminal, which never make anybody wait for long."""
+    """Writes to a regular file or a terminal, which never block for long."""
 
     def __init__(self, sink: IO[bytes], wire: StdioTransport) -> None:
         self._sink, self._wire = sink, wire
@@ -330,7 +331,7 @@ class _FileWriter:
 
 
 def _widen(fd: int) -> None:
-    """Let a pipe hold more, where the system allows: fewer wake-ups for a large message."""
+    """Enlarge a pipe's buffer where the system allows, for fewer wake-ups per large message."""
     with contextlib.suppress(AttributeError, OSError):
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
@@ -349,10 +350,10 @@ _claimed = False
 
 @contextlib.contextmanager
 def claimed_stdio() -> Iterator[tuple[int, int]]:
-    """This process's stdin and stdout for the wire alone; gives their private descriptors.
+    """Reserve this process's stdin and stdout for the transport; returns their private descriptors.
 
-    Meanwhile fd 0 is empty and fd 1 is stderr, for Python, for C code and for children alike, so a stray print
-    lands in the log.  Where stderr is the very pipe the wire runs over, stray output is dropped instead.
+    Meanwhile fd 0 is empty and fd 1 is stderr, for Python, for C code and for children, so that a stray print goes
+    to the log.  Where stderr is the same pipe as the transport's, stray output is dropped instead.
     Raises ConnectionClosed where this process was started without a stdin or stdout.
     """
     global _claimed
@@ -362,7 +363,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
     _claimed = True
     if sys.stdout is not None:
         sys.stdout.flush()
-    saved = [os.dup(fd) for fd in (0, 1, 2)]  # dup makes them private to this process
+    saved = [os.dup(fd) for fd in (0, 1, 2)]  # the duplicates are private to this process
     null = os.open(os.devnull, os.O_RDWR)
     try:
         os.dup2(null, 0)
@@ -385,7 +386,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
 
 
 def _check_streams() -> None:
-    """Without stdin or stdout there is no wire; without stderr, its number must not go to the next file opened."""
+    """Check that stdin and stdout are open; if stderr is closed, keep its number from the next opened file."""
     streams = {"stdin": sys.__stdin__, "stdout": sys.__stdout__}
     closed = [name for fd, (name, stream) in enumerate(streams.items()) if stream is None or not _is_open(fd)]
     if closed:
@@ -409,7 +410,7 @@ def _is_open(fd: int) -> bool:
 
 
 def _flush_c_output() -> None:
-    """C code has a buffer of its own; its content must not be printed after stdout is restored."""
+    """Flush the buffer of C code, so that its content is not printed after stdout is restored."""
     import ctypes
 
     ctypes.CDLL(None).fflush(None)

@@ -1,4 +1,4 @@
-"""A pair of asyncio streams as a wire: a Unix socket, TLS, any reader and writer."""
+"""A pair of asyncio streams as a transport: a Unix socket, TLS, any reader and writer."""
 
 import asyncio
 import contextlib
@@ -12,11 +12,11 @@ from .holding import HoldableWire, Holding
 from .stdio import LAST_WORDS
 
 READ_SIZE = 64 * 1024
-LOOK_AHEAD = 1024 * 1024  # bytes, as many as a pipe can hold: where the end stands if the peer is gone
+LOOK_AHEAD = 1024 * 1024  # bytes that a pipe can hold; a peer's end is within as many
 
 
 class StreamsTransport(HoldableWire):
-    """One frame a line over a `StreamReader` and a `StreamWriter`; `streams` makes it."""
+    """A frame per line over a `StreamReader` and a `StreamWriter`; `streams` makes it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int) -> None:
         self._reader, self._writer = reader, writer
@@ -25,8 +25,8 @@ class StreamsTransport(HoldableWire):
         self._reading: asyncio.Task[None] | None = None
         self._released = asyncio.Event()  # clear while reading is held
         self._released.set()
-        self._ahead = 0  # bytes that may be read although reading is held
-        self._unwritten = asyncio.Event()  # set when the writing end is gone
+        self._ahead = 0  # bytes that may be read while reading is held
+        self._unwritten = asyncio.Event()  # set when the writing end is closed
         self._closing = Cleanup(self._close)
         self._is_piped = _is_pipe(writer)
         look_ahead = self._look_ahead if self._is_piped else None
@@ -42,7 +42,7 @@ class StreamsTransport(HoldableWire):
             self._unheard()
 
     def _fileno(self) -> int:
-        """The transport under both streams; of two pipes the one for writing."""
+        """The descriptor under both streams; of two pipes, the one for writing."""
         name = self._writer.get_extra_info
         return int((name("pipe") or name("socket")).fileno())
 
@@ -56,7 +56,7 @@ class StreamsTransport(HoldableWire):
                         self._released.clear()
                 if frames := self._framer.feed(data):
                     hear(frames)
-        except Exception as exc:  # also that somebody else reads from the stream
+        except Exception as exc:  # for example, other code reads from the stream as well
             self._why = ConnectionClosed(f"the connection broke: {exc}")
 
     def _end(self, hear: Hear, ended: Callable[[], None]) -> None:
@@ -70,7 +70,7 @@ class StreamsTransport(HoldableWire):
         self._released.set()
 
     def _unheard(self) -> None:
-        """The peer no longer listens: its last messages are read, and then the end is reported."""
+        """The peer no longer reads: read its last messages, then report the end."""
         self._unwritten.set()
         if self._reading:
             self._look_ahead()
@@ -85,7 +85,7 @@ class StreamsTransport(HoldableWire):
         return self._writer.transport.get_write_buffer_size()
 
     async def drain(self) -> None:
-        with contextlib.suppress(OSError):  # the peer is gone, and `ended` says so
+        with contextlib.suppress(OSError):  # the peer has disconnected, which `ended` reports
             await self._writer.drain()
 
     async def why_ended(self) -> Exception:
@@ -103,7 +103,7 @@ class StreamsTransport(HoldableWire):
                     await (self._unwritten.wait() if self._is_piped else self._writer.wait_closed())
         finally:
             self._holding.stop()
-            if not self._unwritten.is_set():  # a pipe that is gone cannot be aborted
+            if not self._unwritten.is_set():  # a closed pipe cannot be aborted
                 self._writer.transport.abort()
             if self._reading:
                 self._reading.cancel()
@@ -112,13 +112,13 @@ class StreamsTransport(HoldableWire):
 
 
 def _is_pipe(writer: asyncio.StreamWriter) -> bool:
-    """Whether a writer is one of two pipes; uvloop calls those of a process sockets, which hear nothing."""
+    """Whether a writer is one of two pipes; uvloop presents a process's pipes as sockets, which receive nothing."""
     transport = writer.transport
     return transport.get_extra_info("pipe") is not None or not hasattr(transport.get_protocol(), "data_received")
 
 
 class _WatchedPipe(asyncio.BaseProtocol):
-    """Stands between a pipe that is written to and its protocol, which need not say when the pipe is gone."""
+    """Watches a pipe for its protocol, which need not report that the pipe was closed."""
 
     def __init__(self, protocol: asyncio.BaseProtocol, gone: Callable[[], None]) -> None:
         self._protocol, self._gone = protocol, gone
@@ -139,7 +139,7 @@ def streams(
 ) -> StreamsTransport:
     """Make a transport of two asyncio streams, for `connect` and `serve_on`; closing it closes both.
 
-    A frame is a line of at most `limit` bytes.  Of two pipes only the one that is written to can be closed.
+    A frame is a line of at most `limit` bytes.  Of two pipes, only the one for writing can be closed.
     """
     if not (hasattr(reader, "read") and hasattr(writer, "transport")):
         given = brief(f"{reader!r}, {writer!r}")

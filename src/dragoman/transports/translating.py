@@ -1,7 +1,7 @@
-"""A wire with a translator at its edge: the peer speaks its dialect, we hear version 1.
+"""A transport with a translator: the peer speaks its dialect, our side sees version 1.
 
-Which dialect it is shows in the first `initialize` message, unless it was said beforehand.  A peer who speaks
-version 1 is not translated: from then on the wire below is used as it is.
+The first `initialize` message shows the dialect, unless it was given beforehand.  A peer that speaks version 1 is
+not translated: from then on, the transport below is used directly.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ class TranslatingTransport:
         self._heard: Hear
         self._is_settled = False
         self._greeting: Message | None = None  # our `initialize`, while its answer is awaited
-        self._first_answer: Message | None = None  # to it, while the agent is greeted again
+        self._first_answer: Message | None = None  # the answer to it, while `initialize` is sent again
         self._second_greeting: Message | None = None
         self._wakes: dict[int, asyncio.TimerHandle] = {}
-        self._batches: Batches | None = None  # for a dialect that has them
+        self._batches: Batches | None = None  # only for a dialect that has batches
         if dialect is not None:
             self._speak(self.dialect)
         elif peer == "agent":
@@ -62,7 +62,8 @@ class TranslatingTransport:
         said: list[bytes] = []
         back: list[bytes | Oversize] = []
         for frame in frames:
-            quick = _quickly(self.translator.quick_outward, frame)  # most are a piece of text, and take this way
+            # most frames are pieces of text, which are translated here
+            quick = _quickly(self.translator.quick_outward, frame)
             if quick is not None:
                 said.append(quick)
                 continue
@@ -71,7 +72,7 @@ class TranslatingTransport:
             back += answers
         self._deliver(said)
         if back:
-            # Not at once: the sender is not ready for messages before its own call has returned.
+            # Not at once: the sender is not ready for messages until its own call has returned.
             asyncio.get_running_loop().call_soon(self._heard, back)
         self._step_aside()
 
@@ -81,10 +82,10 @@ class TranslatingTransport:
         self._wakes.clear()
         await self._inner.close()
 
-    # Which dialect it is
+    # Detection of the dialect
 
     def _watch_greeting(self, frames: list[bytes]) -> None:
-        """Remember our `initialize`: the agent's answer shows which dialect it speaks."""
+        """Remember our `initialize`, since the agent's answer to it shows the dialect."""
         for frame in frames:
             if b'"initialize"' in frame and (message := _read(frame)) and message.get("method") == "initialize":
                 self._greeting = message
@@ -104,7 +105,7 @@ class TranslatingTransport:
         self._heard(frames)
 
     def _betrayed(self, frame: bytes | Oversize) -> str | None:
-        """The dialect a frame shows, `v1` included; None for a frame that shows nothing."""
+        """The dialect that a frame shows, or `v1`; None for a frame that shows none."""
         message = _read(frame)
         if message is None:
             return None
@@ -131,7 +132,7 @@ class TranslatingTransport:
             self._batches = Batches() if self.translator.takes_batches else None
 
     def _hear_first(self, frames: list[bytes | Oversize]) -> None:
-        """Handle the frames from the one that showed the dialect on."""
+        """Handle the frames, beginning with the one that showed the dialect."""
         if self.translator is None:
             self._greeting = None
             self._heard(frames)
@@ -145,7 +146,7 @@ class TranslatingTransport:
         assert self.translator is not None
         assert self._greeting is not None
         said = self.translator.outward(self._greeting).onward
-        if not said:  # there are no such words in the dialect: the first answer is all there will be
+        if not said:  # the dialect cannot express it, so the first answer is the only one
             self._speak(CANONICAL)
         if said in ([], [self._greeting]):
             return frames
@@ -154,15 +155,15 @@ class TranslatingTransport:
         return frames[1:]
 
     def _second_answer(self, message: Message) -> Message | None:
-        """The answer of an agent to the second `initialize`; None when it needs another one."""
+        """An agent's answer to the second `initialize`; None when `initialize` has to be sent once more."""
         first, self._first_answer, self._second_greeting = self._first_answer, None, None
         if "error" in message:
-            # It will not be greeted twice; a first answer that was none is no better than this one.
+            # It refuses a second `initialize`; a first answer that was an error is no better than this one.
             return message if first is None or "error" in first else {**first, "id": message["id"]}
         dialect = detect(message, self._peer)
         if dialect in (None, self.dialect) or first is None or "error" not in first:
             return message
-        self._settle(dialect)  # a refusal had told little of it
+        self._settle(dialect)  # the refusal said little about the agent
         assert self.translator is not None
         assert self._greeting is not None
         self._inner.send([_encode(said) for said in self.translator.outward(self._greeting).onward])
@@ -171,7 +172,7 @@ class TranslatingTransport:
     # Translating
 
     def _outward(self, frame: bytes) -> tuple[list[bytes], list[bytes]]:
-        """Translate one frame of ours: gives the frames for the peer, and the answers for us."""
+        """Translate one of our frames; returns the frames for the peer, and the answers for us."""
         assert self.translator is not None
         message = None
         try:
@@ -198,7 +199,7 @@ class TranslatingTransport:
         return heard
 
     def _taken_apart(self, frames: list[bytes | Oversize]) -> list[bytes | Oversize]:
-        """Frames with one message each."""
+        """The frames of a batch, with one message each."""
         assert self._batches is not None
         single: list[bytes | Oversize] = []
         for frame in frames:
@@ -215,7 +216,7 @@ class TranslatingTransport:
         self._inner.send(self._batches.gathered(frames) if self._batches else frames)
 
     def _inward(self, frame: bytes | Oversize) -> tuple[Sequence[bytes | Oversize], list[bytes]]:
-        """Translate one frame of the peer: gives the frames for us, and the answers for the peer."""
+        """Translate one frame of the peer; returns the frames for us, and the answers for the peer."""
         if self.translator is None:
             return [frame], []
         message = None
@@ -240,7 +241,7 @@ class TranslatingTransport:
     def _written(
         self, translation: Translation, message: Message | None, frame: bytes
     ) -> tuple[list[bytes], list[bytes]]:
-        """A translation as frames, onward and back; an unchanged message keeps its bytes."""
+        """The frames of a translation, onward and back; an unchanged message keeps its bytes."""
         if translation.wakes:
             self._schedule(translation)
         onward = [frame if became == message else _encode(became) for became in translation.onward]
@@ -249,7 +250,7 @@ class TranslatingTransport:
     def _failed(
         self, message: Message | None, frame: bytes | Oversize, *, from_peer: bool
     ) -> tuple[list[bytes], list[bytes]]:
-        """A fault of the translator's costs the frame it is about, and nobody an answer."""
+        """Handle a fault of the translator: its frame is lost, but every request is answered."""
         log.exception("a message could not be translated from or to %s", self.dialect)
         if self.translator is None or message is None or isinstance(frame, Oversize):
             return [] if isinstance(frame, Oversize) else [frame], []
@@ -266,7 +267,7 @@ class TranslatingTransport:
         try:
             translation = self.translator.woken(key)
         except Exception:
-            log.exception("a translator of %s could not go on", self.dialect)
+            log.exception("a translator of %s could not continue", self.dialect)
             return
         self._schedule(translation)
         if translation.back:
@@ -280,7 +281,7 @@ class TranslatingTransport:
 
 
 def _quickly(translate: Callable[[bytes], bytes | None], frame: bytes) -> bytes | None:
-    """A frame translated the quick way; None for a frame that needs the full translation, which reports errors."""
+    """Translate a text frame directly; None for a frame that needs the full translation."""
     try:
         return translate(frame)
     except Exception:
@@ -288,7 +289,7 @@ def _quickly(translate: Callable[[bytes], bytes | None], frame: bytes) -> bytes 
 
 
 def _read(frame: bytes | Oversize) -> Message | None:
-    """A frame as an object; None for a broken frame, which its receiver will refuse."""
+    """A frame as an object; None for a broken frame, which its receiver refuses."""
     if isinstance(frame, Oversize):
         return None
     try:
@@ -309,7 +310,7 @@ def answer_too_large(frame: Oversize) -> Message | None:
 
 
 def _directory() -> str:
-    """Where sessions are when nobody says: here, unless here is no more."""
+    """The directory of sessions that name none: the current one, unless it was deleted."""
     try:
         return os.getcwd()
     except OSError:
@@ -324,6 +325,6 @@ def _now() -> str:
     return _told(int(time.time()))
 
 
-@functools.lru_cache(maxsize=1)  # the same for all messages of a second
+@functools.lru_cache(maxsize=1)  # one value for all messages of a second
 def _told(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

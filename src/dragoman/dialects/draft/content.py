@@ -6,7 +6,8 @@ from ...foundation.documents import Document, Json, document, documents, string
 from ..engine.shapes import Fields, Items, Pair, Shape, Variants, basename, carried, carry
 from ..engine.translator import Translator
 
-WHOLE = 2000  # lines; a diff of a file up to this length has all of it as context, so that both texts are in it
+# lines; the diff of a file up to this length has the whole file as context, so that it contains both texts
+WHOLE = 2000
 CONTEXT = 3
 
 
@@ -95,7 +96,7 @@ BLOCKS = Items(BLOCK)
 
 
 def attachment_block(attachment: Json, t: Translator) -> Document:
-    """A file attached to a prompt, in whatever way it is given, as a content block."""
+    """A file attached to a prompt, in any of the forms that the dialect allows, as a content block."""
     if not isinstance(attachment, dict):
         return {"type": "resource_link", "uri": str(attachment), "name": basename(attachment)}
     if "type" in attachment and ("uri" in attachment or "source" in attachment or "text" in attachment):
@@ -139,7 +140,7 @@ def _read_hunk(content: str, old: list[str], new: list[str]) -> None:
         mark, text = line[:1], line[1:] + "\n"
         into = {"-": [old], "+": [new]}.get(mark, [old, new])
         if mark not in ("", " ", "-", "+"):
-            text = line + "\n"  # some leave out the mark of what stays
+            text = line + "\n"  # some diffs omit the mark of unchanged lines
         for side in into:
             side.append(text)
 
@@ -152,13 +153,13 @@ def _diff_outward(content: Document, t: Translator) -> Json:
     old, new = content.get("oldText"), string(content["newText"])
     if not old and (old is None) != bool(
         new
-    ):  # where nothing was, something is made; where nothing is, nothing was
+    ):  # no old lines means a new file; no new lines either means an empty one
         t.lose("new file")
     return {**said, "hunks": [*hunks_between(string(old or ""), new)]}
 
 
 def hunks_between(old: str, new: str) -> list[Document]:
-    """The difference between two texts, as hunks; of short texts one hunk that has all of both."""
+    """The difference between two texts as hunks; for short texts one hunk that contains both."""
     before, after = lines_of(old), lines_of(new)
     context = CONTEXT if len(before) + len(after) > WHOLE else WHOLE
     found: list[Document] = []

@@ -1,4 +1,4 @@
-"""Capabilities of D3, which are carried whole: much of what is said of them has no other word in version 1."""
+"""Capabilities of D3.  They are carried whole, since version 1 has no fields for much of them."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def _greeting_inward(params: Document, t: "Draft") -> Json:
-    if "capabilities" not in params:  # whoever has not been told yet greets in version 1
+    # a client that does not know its agent's dialect yet sends the `initialize` of version 1
+    if "capabilities" not in params:
         return params
     offers = document(params["capabilities"])
     most = document(offers.get("terminal") or {}).get("maxConcurrent")
@@ -35,7 +36,7 @@ def _client_offers(offers: Document) -> Document:
 
 
 def _custom_inward(offers: Document) -> Document:
-    """What a peer can do that no specification knows of."""
+    """Capabilities of a peer that no specification names."""
     return {"_meta": offers["_custom"]} if isinstance(offers.get("_custom"), dict) else {}
 
 
@@ -66,7 +67,7 @@ def _greeting_outward(params: Document, t: "Draft") -> Json:
 
 
 def _others(offers: Document, *known: str) -> bool:
-    """Whether more is offered than what is known."""
+    """Whether a peer offers more than the known capabilities."""
     return any(offer for name, offer in offers.items() if name not in known)
 
 
@@ -136,12 +137,12 @@ def _agent_offers(offers: Document, t: Translator) -> Document:
 
 
 def _must_offer(offered: Document, required: Document) -> None:
-    """Refuse an agent that requires of its client what this one does not offer."""
+    """Refuse an agent that requires client capabilities that this client does not offer."""
     lacking = [name for name, wanted in _flags(required) if wanted and not dict(_flags(offered)).get(name)]
     if lacking:
         raise Fault(
             -32601,
-            f"the agent requires of its client what this one does not offer: {', '.join(lacking)}",
+            f"the agent requires capabilities that the client does not offer: {', '.join(lacking)}",
             {"kind": "capability_not_supported"},
         )
 

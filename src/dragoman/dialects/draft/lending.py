@@ -1,7 +1,8 @@
-"""What an agent of D3 may ask of a client that can do more than version 1 has words for.
+"""Methods that an agent of D3 can use with a client that offers more than version 1 does.
 
-Our own hosts name such methods (`_dragoman/…`) when they greet.  With them encodings, directories that are not to
-be made, signals, process ids, stderr by itself, binary files, listings and watches are what the dialect says.
+Our own hosts declare such methods (`_dragoman/…`) in `initialize`.  They make the following work as the dialect
+specifies: encodings, directories that must not be created, signals, process ids, stderr apart from stdout, binary
+files, listings and watches.
 """
 
 from ...foundation.documents import Document, Json, document, string
@@ -15,7 +16,7 @@ FILES = ("read_binary_file", "write_binary_file", "list_directory", "create_dire
 
 
 def lent_methods(offers: Json) -> list[str]:
-    """The methods of our own that a client lends."""
+    """The `_dragoman/…` methods that a client offers."""
     meta = offers.get("_meta") if isinstance(offers, dict) else None
     ours = meta.get("dragoman") if isinstance(meta, dict) else None
     methods = ours.get("methods") if isinstance(ours, dict) else None
@@ -30,13 +31,13 @@ LENT = Pair(_placed, lambda params, t: {name: params[name] for name in params if
 
 
 class DraftLending(DraftSessions):
-    """The part of the translator that speaks to a host of our own."""
+    """The part of the translator that uses the additional methods of our own hosts."""
 
     def lends(self, method: str) -> bool:
         return OURS + method in lent_methods(self.client_offers)
 
     def place(self, params: Document) -> Document:
-        """The session a file belongs to, and its path as version 1 wants it."""
+        """The session that a file belongs to, and its path in the form of version 1."""
         session_id = params.get("sessionId") or self.session_for(params["path"])
         return {"sessionId": session_id, "path": self.absolute(string(params["path"]), session_id)}
 
@@ -53,7 +54,7 @@ class DraftLending(DraftSessions):
     # Terminals
 
     def create_at_host(self, params: Document, session_id: Json) -> Flow:
-        """Run a command; the host ends it in time, and pushes what it prints, each stream by itself."""
+        """Run a command; the host enforces its timeout and pushes its output, stdout and stderr apart."""
         said = {**CREATE.inward(params, self), "sessionId": session_id, "push": True}
         said |= {name: params[name] for name in ("timeout",) if name in params}
         if isinstance(cwd := said.get("cwd"), str):
@@ -69,7 +70,7 @@ class DraftLending(DraftSessions):
         return result
 
     def _name_first(self, id: Json, terminal: DraftTerminal) -> Steps[None]:
-        """An agent is told of a terminal's output once it has been told the terminal's name."""
+        """Hold back a terminal's output until the agent knows the terminal's id."""
         yield Pause(0)
         terminal.is_named = True
         for params in self.early.pop(id, ()):
@@ -81,7 +82,7 @@ class DraftLending(DraftSessions):
             return [("fs/changed", {name: changed[name] for name in changed if name != "sessionId"})]
         told = document(params) if method == f"{OURS}terminal/output" and self.peer == "agent" else {}
         id = told.get("terminalId")
-        if id is None or not (id in self.terminals or self.creating):  # or it is of one that was not made here
+        if id is None or not (id in self.terminals or self.creating):  # or the terminal was not created here
             return super().note_outward(method, params)
         terminal, printed = self.terminals.get(id), string(told["text"])
         said: Document = {"terminalId": id, "data": printed, "stream": told["stream"]}

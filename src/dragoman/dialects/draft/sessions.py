@@ -1,4 +1,4 @@
-"""Sessions and prompts of D3: opened with a mode and options at once, loaded by their id alone."""
+"""Sessions and prompts of D3: sessions are opened with a mode and options, and loaded by their id alone."""
 
 from ...foundation.documents import Document, Json, document, documents, elements, number, string
 from ..engine.flows import Ask, Fault, Flow, Pause, StartFlow, Steps, Tell
@@ -22,9 +22,9 @@ from .content import BLOCKS, attachment_block
 from .terminals import DraftTerminals
 from .updates import config_value
 
-REFUSALS = (-32000, -32602)  # of a login: it failed, there is no such way to log in
-APPROVAL = "autoApprove"  # an option every session has: whether its client is asked for permission
-DEFAULT = "default"  # a mode every session has: the one it began in
+REFUSALS = (-32000, -32602)  # error codes of a login: it failed; the method is unknown
+APPROVAL = "autoApprove"  # an option of every session: run without asking the client for permission
+DEFAULT = "default"  # a mode of every session: the one it began in
 SPOKEN = ("user_message_chunk", "agent_message_chunk")
 
 
@@ -174,10 +174,11 @@ class DraftSessions(DraftTerminals):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self.modes: list[str] = []  # what an agent named at initialize
+        self.modes: list[str] = []  # modes and options that an agent declared at `initialize`
         self.servers: dict[Json, Json] = {}  # MCP servers reached through the connection: name -> id
-        self._held: dict[Json, list[tuple[str, Json]]] = {}  # updates of sessions whose opening is not answered yet
-        self._history: dict[Json, list[tuple[Json, Json]]] = {}  # the messages of sessions that are being loaded
+        # updates held back until the opening of their session is answered
+        self._held: dict[Json, list[tuple[str, Json]]] = {}
+        self._history: dict[Json, list[tuple[Json, Json]]] = {}  # the history of sessions that are being loaded
 
     def piece_outward(self, piece: PieceParams, frame: bytes) -> bytes | None:
         return None if self._held or self._history else super().piece_outward(piece, frame)
@@ -199,7 +200,7 @@ class DraftSessions(DraftTerminals):
     # Opening and loading
 
     def open_for_client(self, params: Document) -> Flow:
-        """A client opens a session in the mode and with the options it wants."""
+        """Open a session for a client, in the mode and with the options that it requested."""
         said = self._with_system_prompt(NEW.inward(params, self), params)
         self._learn_servers(said["mcpServers"])
         result = document(self.told_by_us((yield Ask("session/new", said))))
@@ -207,7 +208,7 @@ class DraftSessions(DraftTerminals):
         id = result["sessionId"]
         self._held[id] = []
         result, kept = carried(result, self)
-        if not kept:  # an agent of this dialect has done it by itself
+        if not kept:  # an agent of this dialect has applied them itself
             yield from self._set_up(id, params)
         if not kept:
             self._lose_definitions(result)
@@ -226,13 +227,13 @@ class DraftSessions(DraftTerminals):
         if not isinstance(prompt, str):
             return said
         offers = document(self.agent_offers.get("sessionCapabilities") or {}).get("systemPrompt")
-        if offers is None:  # an agent that takes none by the protocol may by the older custom
+        if offers is None:  # an agent that offers no such capability may still accept it by the older convention
             return {**said, "_meta": {**document(said.get("_meta", {})), "systemPrompt": prompt}}
         mode = "override" if document(document(offers).get("mode") or {}).get("override") is not None else "append"
         return {**said, "systemPrompt": {"mode": mode, "content": [{"type": "text", "text": prompt}]}}
 
     def _set_up(self, id: Json, params: Document) -> Steps[None]:
-        """Give a session its mode and options; one that cannot have them is not opened."""
+        """Give a session its mode and options; if that fails, the session is not opened."""
         try:
             yield from self._set_mode_and_options(id, params)
         except Fault:
@@ -254,7 +255,7 @@ class DraftSessions(DraftTerminals):
                 yield from self._set_option(id, key, value)
 
     def _mode_id(self, id: Json, mode: Json) -> Json:
-        """What the agent calls a mode."""
+        """The agent's id of a mode."""
         session = self.sessions[id]
         has_own = mode in [known.get("id") for known in session.modes]
         return session.first_mode if mode == DEFAULT and not has_own else mode
@@ -265,7 +266,7 @@ class DraftSessions(DraftTerminals):
                 self.lose(row)
 
     def _announce(self, id: Json, is_news: bool) -> Steps[None]:
-        """After the opening was answered: what the answer had no place for, and the updates that waited."""
+        """Send what the answer to the opening had no field for, then the updates that were held back."""
         yield Pause(0)
         session = self.sessions[id]
         updates: list[tuple[str, Json]] = []
@@ -306,7 +307,7 @@ class DraftSessions(DraftTerminals):
                 del said["_meta"]
 
     def load_for_client(self, params: Document) -> Flow:
-        """A client brings a session back of which it knows the id; the history comes first, as updates."""
+        """Load a session for a client that knows only its id; the history is sent first, as updates."""
         id = params["sessionId"]
         cwd = yield from self.directory_of(id)
         said = {"mcpServers": [], **params, "cwd": cwd}
@@ -359,7 +360,7 @@ class DraftSessions(DraftTerminals):
         before = self.sessions[id].mode or DEFAULT
         said = {name: member for name, member in params.items() if name != "mode"}
         wanted = self._mode_id(id, mode)
-        if wanted is None:  # it has no modes at all, and so is in this one
+        if wanted is None:  # the session has no modes, so it is in this one
             return {"previousMode": before, "currentMode": mode}
         answer = yield Ask("session/set_mode", {**said, "modeId": wanted})
         result, kept = carried(document(self.told_by_us(answer) or {}), self)
@@ -389,9 +390,9 @@ class DraftSessions(DraftTerminals):
         return {**kept, **margin(result)}
 
     def _approve(self, id: Json, value: Json) -> Document:
-        """Ask a client for permission or, if that is what it wants, do not."""
+        """Ask a client for permission, unless it has turned that off."""
         if not isinstance(value, bool):
-            raise Fault(-32602, f"Invalid params: {APPROVAL} is true or false")
+            raise Fault(-32602, f"Invalid params: {APPROVAL} must be true or false")
         session = self.sessions[id]
         before, session.approves = session.approves, value
         return {"key": APPROVAL, "previousValue": before, "currentValue": value}
@@ -420,7 +421,7 @@ class DraftSessions(DraftTerminals):
     # Logging in
 
     def authenticate_client(self, params: Document) -> Flow:
-        """A client logs in; that it may not is no error here but an answer."""
+        """Log a client in; in this dialect a refusal is a result and not an error."""
         said = {name: member for name, member in params.items() if name not in ("method", "credentials")}
         said["methodId"] = params["method"]
         if "credentials" in params:
@@ -436,7 +437,7 @@ class DraftSessions(DraftTerminals):
         said = {"method": params["methodId"], "credentials": {}, **margin(params), **kept}
         result = document(self.told_by_peer((yield Ask("authenticate", said, to_peer=True))))
         if result.get("success") is False:
-            reason = str(result.get("error") or "the agent did not say why")
+            reason = str(result.get("error") or "the agent gave no reason")
             raise Fault(-32000, f"Authentication failed: {reason}", {"kind": "auth_failed", "reason": reason})
         told = margin(result)
         return carry(told, {"expiresAt": result["expiresAt"]}, self) if "expiresAt" in result else told

@@ -1,4 +1,4 @@
-"""Terminals of D3: the client pushes what a command prints, and nobody says which session it is for."""
+"""Terminals of D3: the client pushes a command's output, and no message names the session."""
 
 from collections import deque
 
@@ -8,36 +8,38 @@ from ..engine.shapes import SIGNALS, Fields, NamedValues, carried, carry, comman
 from ..engine.translator import Peer, Remembered, Surroundings
 from .updates import DraftUpdates
 
-SOON, LATE = 0.05, 1.0  # seconds between two looks at a terminal: while it prints, and while it does not
-ROOM, MOST_ROOM = 1024 * 1024, 16 * 1024 * 1024  # bytes kept of what a client pushes: unless told, and at most
-VIEW = 2 * 1024 * 1024  # bytes of output that one look may show: written as JSON they are still within a frame
-PIECE = 4096  # bytes: smaller pushes are kept together
-DEADLINE = 30.0  # seconds for what we ask on our own account
-OVERLAP = 256  # characters by which the old end of an output is found in what is left of it
+SOON, LATE = 0.05, 1.0  # seconds between two polls of a terminal: while it prints, and while it does not
+# bytes kept of the output that a client pushes: by default, and at most
+ROOM, MOST_ROOM = 1024 * 1024, 16 * 1024 * 1024
+VIEW = 2 * 1024 * 1024  # bytes of output that one poll returns; encoded as JSON they still fit in a frame
+PIECE = 4096  # bytes; smaller pushes are joined
+DEADLINE = 30.0  # seconds for the requests that we make ourselves
+OVERLAP = 256  # characters by which the old end of an output is found in the new output
 MOST = 256  # terminals remembered
 SHOWN = 16 * 1024  # characters kept of a terminal that was released, to be shown
 ENV = NamedValues("repeated names")
 
 
 class DraftTerminal:
-    """One terminal: what is known of its command, and the end of what that printed."""
+    """One terminal: its command, and the end of its output."""
 
     def __init__(
         self, session_id: Json = "", command: str = "", limit: int = ROOM, *, is_lent: bool = False
     ) -> None:
         self.session_id, self.command, self.limit = session_id, command, limit
-        self.is_lent, self.is_named = is_lent, False  # by a host of ours; the agent knows its name
-        self.errors = ""  # the end of what went to stderr, where that is told apart
+        self.is_lent, self.is_named = is_lent, False  # our host pushes its output; the agent knows its id
+        self.errors = ""  # the end of stderr, where it is told apart
         self.is_truncated = False
         self.is_released = False
         self.is_watched = False
         self.exit: Document | None = None
-        self._pieces: deque[tuple[str, int]] = deque()  # what was pushed, or what was seen last, and its bytes
+        # the output that was pushed, or that the last poll returned, and its bytes
+        self._pieces: deque[tuple[str, int]] = deque()
         self._size = 0
 
     @property
     def output(self) -> str:
-        """The end of what was printed, at most `limit` bytes, from the border of a character on."""
+        """The end of the output, at most `limit` bytes, beginning with a whole character."""
         text = "".join(piece for piece, _ in self._pieces)
         if self._size <= self.limit:
             return text
@@ -51,7 +53,7 @@ class DraftTerminal:
         self.add(text)
 
     def add(self, data: str, stream: Json = "stdout") -> None:
-        """Keep what was printed; of too much the beginning is forgotten."""
+        """Keep more output; above the limit, the beginning is dropped."""
         if stream == "stderr":
             self.errors = (self.errors + data)[-SHOWN:]
         size = len(data.encode(errors="replace"))
@@ -77,19 +79,19 @@ class DraftTerminals(DraftUpdates):
         self.terminals: dict[Json, DraftTerminal] = Remembered(MOST)
         self.early: dict[Json, list[Json]] = Remembered(
             MOST
-        )  # output of terminals whose names the agent does not know yet
-        self.creating = 0  # terminals that a host is asked for now
-        self.most_terminals: int | None = None  # that a client of the dialect runs at once
+        )  # output of terminals whose ids the agent does not know yet
+        self.creating = 0  # terminals being requested from a host
+        self.most_terminals: int | None = None  # how many a client of the dialect runs at once
 
     def session_for(self, path: Json) -> Json:
-        """The session a request belongs to that does not say so."""
+        """The session of a request that names none."""
         id = self.sessions.owning(path if isinstance(path, str) else "")
         if id is None:
-            raise Fault(-32602, "Invalid params: there is no session this could belong to")
+            raise Fault(-32602, "Invalid params: no session is open that this request could belong to")
         return id
 
     def absolute(self, path: str, session_id: Json) -> str:
-        """A path as version 1 wants it: what is relative is so to the session's directory."""
+        """A path in the form of version 1: a relative one is joined to the session's directory."""
         if path.startswith("/") or path[1:2] == ":" or not self.sessions.cwd(session_id):
             return path
         return f"{self.sessions.cwd(session_id).rstrip('/')}/{path}"
@@ -100,7 +102,7 @@ class DraftTerminals(DraftUpdates):
         shown: Document = {"command": terminal.command, "stdout": terminal.output, "stderr": terminal.errors}
         return shown if terminal.exit is None else {**shown, "exitCode": exit_code(terminal.exit)}
 
-    # What a host of ours can do besides
+    # Additional methods of our own hosts
 
     def lends(self, method: str) -> bool:
         raise NotImplementedError
@@ -114,10 +116,10 @@ class DraftTerminals(DraftUpdates):
     def kill_at_host(self, params: Document) -> Flow:
         raise NotImplementedError
 
-    # An agent of the dialect and our terminals
+    # An agent of the dialect uses our terminals
 
     def create_for_agent(self, params: Document) -> Flow:
-        """Run a command for an agent, push it what is printed, and kill it when its time is up."""
+        """Run a command for an agent, push its output to the agent, and kill it at its timeout."""
         session_id = params.get("sessionId") or self.session_for(params.get("cwd"))
         if self.lends("terminal/create"):
             return (yield from self.create_at_host(params, session_id))
@@ -135,7 +137,7 @@ class DraftTerminals(DraftUpdates):
         return result
 
     def _push(self, id: Json) -> Steps[None]:
-        """Look at a terminal until its command has ended, and tell the agent what is new."""
+        """Poll a terminal until its command has ended, and send the agent the new output."""
         terminal, pause = self.terminals[id], SOON
         while not terminal.is_released and terminal.exit is None:
             yield Pause(pause)
@@ -162,7 +164,7 @@ class DraftTerminals(DraftUpdates):
         if status := result.get("exitStatus"):
             terminal.exit = document(status)
         if data:
-            # Whether it was received is of no consequence, and an agent that does not answer holds up nothing.
+            # The answer does not matter, so an agent that does not answer delays nothing.
             params = {"terminalId": id, "data": data, "stream": "stdout"}
             yield StartFlow(self.tell_peer("terminal/output", params))
         return bool(data)
@@ -178,7 +180,7 @@ class DraftTerminals(DraftUpdates):
             yield Ask("terminal/kill", about, timeout=DEADLINE)
 
     def wait_for_agent(self, params: Document) -> Flow:
-        """Wait for a command, perhaps not for ever; all it printed is pushed before the answer."""
+        """Wait for a command, with a timeout if there is one; all its output is pushed before the answer."""
         if self.lends("terminal/wait_for_exit"):
             return (yield from self.wait_at_host(params))
         said = self.with_session(params, "timeout")
@@ -192,7 +194,7 @@ class DraftTerminals(DraftUpdates):
         return self.ended(params["terminalId"], status, timed_out=False)
 
     def ended(self, id: Json, status: Document, timed_out: bool) -> Document:
-        """How a command ended, in the words of the dialect."""
+        """How a command ended, in the dialect's form."""
         if terminal := self.terminals.get(id):
             terminal.exit = status
         result = {"exitCode": exit_code(status), "timedOut": timed_out, **margin(status)}
@@ -221,7 +223,7 @@ class DraftTerminals(DraftUpdates):
             said["sessionId"] = terminal.session_id if terminal else self.session_for("")
         return said
 
-    # A client of the dialect and its terminals
+    # We use the terminals of a client of the dialect
 
     def create_at_client(self, params: Document) -> Flow:
         limit = params.get("outputByteLimit")
@@ -230,7 +232,7 @@ class DraftTerminals(DraftUpdates):
         result = document(self.told_by_peer((yield asked)))
         room = ROOM if limit is None else min(int(number(limit)), MOST_ROOM)
         terminal = DraftTerminal(params["sessionId"], command_line(params), room)
-        early = self.terminals.get(result["terminalId"])  # what it printed may be here before its name
+        early = self.terminals.get(result["terminalId"])  # its output may arrive before its id
         self.terminals[result["terminalId"]] = terminal
         if early:
             terminal.add(early.output)
@@ -238,7 +240,7 @@ class DraftTerminals(DraftUpdates):
         return {"terminalId": result["terminalId"], **margin(result)}
 
     def _check_room(self) -> None:
-        """Refuse a terminal that is more than the client runs at once."""
+        """Refuse a terminal above the number that the client runs at once."""
         run = [
             terminal for terminal in self.terminals.values() if terminal.exit is None and not terminal.is_released
         ]
@@ -247,7 +249,7 @@ class DraftTerminals(DraftUpdates):
             raise Fault(-32001, why, {"kind": "rate_limited"})
 
     def take_output(self, params: Document) -> Flow:
-        """A client pushes what a command printed."""
+        """Keep output that a client pushes."""
         id = params["terminalId"]
         terminal = self.terminals.get(id) or DraftTerminal()
         self.terminals[id] = terminal
@@ -255,10 +257,10 @@ class DraftTerminals(DraftUpdates):
         if params.get("stream") == "stderr":
             self.lose("output streams")
         return {"received": True}
-        yield  # a flow like the others, though it waits for nothing
+        yield  # an empty yield makes this a flow, though it waits for nothing
 
     def output_at_client(self, params: Document) -> Flow:
-        """An agent asks what a command has printed: what was pushed."""
+        """Answer an agent's request for the output with what was pushed."""
         if (terminal := self.terminals.get(params["terminalId"])) is None:
             raise Fault(-32002, "Resource not found", {"terminalId": params["terminalId"]})
         if terminal.exit is None and not terminal.is_watched:
@@ -268,7 +270,7 @@ class DraftTerminals(DraftUpdates):
         return result if terminal.exit is None else {**result, "exitStatus": terminal.exit}
 
     def _watch(self, id: Json) -> Steps[None]:
-        """Learn when a command ends, for whoever looks instead of waiting."""
+        """Wait for a command's end, so that an agent that polls sees it."""
         answer = yield Ask("terminal/wait_for_exit", {"terminalId": id}, to_peer=True)
         terminal = self.terminals.get(id)
         told = document(answer)
@@ -301,14 +303,14 @@ CREATE = Fields(shapes={"env": ENV}, carried=["timeout"], lost={"outputByteLimit
 
 
 def _status(result: Document) -> Document:
-    """How a command ended; of one that was killed the exit code is only another word for a signal that we know."""
+    """How a command ended; for a killed one, the exit code only repeats the signal that we know."""
     code, signal = result.get("exitCode"), result.get("signal")
     is_made_up = isinstance(signal, str) and signal in SIGNALS and code == exit_code({"signal": signal})
     return {"exitCode": None if is_made_up else code, "signal": signal}
 
 
 def _news(old: str, new: str) -> tuple[str, bool]:
-    """What an output has that it had not before, and whether that is all; its beginning may have been cut off."""
+    """The new part of an output, and whether it is complete: the beginning of the output may have been cut off."""
     if new.startswith(old):
         return new[len(old) :], True
     at = new.rfind(old[-OVERLAP:])

@@ -1,4 +1,4 @@
-"""Tool calls of D3: known by the name of their tool, with one output each."""
+"""Tool calls of D3: each has the name of its tool and one output."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from .content import BLOCK, DIFF
 if TYPE_CHECKING:
     from .updates import DraftUpdates
 
-# What a tool's name tells of its kind, and the name of a tool of which only the kind is known.
+# Kinds by the names of tools, and a name for a tool of which only the kind is known.
 TOOLS = {
     "fs/read_text_file": "read",
     "fs/write_text_file": "edit",
@@ -51,7 +51,7 @@ LOCATION = Fields(carried=["column", "endLine", "endColumn"])
 
 
 def kind_of(tool: str) -> str:
-    """What kind of tool a name tells of."""
+    """The kind of a tool, from its name."""
     if tool in TOOLS:
         return TOOLS[tool]
     words = tool.lower().replace("/", "_").replace("-", "_").split("_")
@@ -59,7 +59,7 @@ def kind_of(tool: str) -> str:
 
 
 def title_of(tool: str, data: Document) -> str:
-    """What a person is told of a tool call of which its tool, its input and its place are known."""
+    """The title of a tool call, made from its tool, input and location."""
     known = {**document(data.get("location") or {}), **members(data.get("input"))}
     subject = next((known[name] for name in ("command", "url", "query", "path") if known.get(name)), "")
     return f"{tool} {subject}".rstrip()

@@ -1,8 +1,8 @@
-"""D3, the "specification 1.0 draft": the same method names, another protocol.
+"""D3, the "specification 1.0 draft": another protocol with the same method names.
 
-Sessions go unnamed where files and terminals are asked for, terminals push, permissions are granted with a scope,
-and an agent may require capabilities of its client.  The tables are here; the flows of sessions, updates, content
-and terminals are beside it.
+Requests for files and terminals do not name their session, terminals push their output, permissions are granted
+with a scope, and an agent may require capabilities of its client.  The tables are here; the flows of sessions,
+updates, content and terminals are in the modules beside it.
 """
 
 from ...foundation.documents import Document, Json, document, documents, number, string
@@ -29,7 +29,7 @@ CODES = Codes(
     },
     nearest={"auth_failed": "auth_required"},
 )
-SUGGESTIONS: dict[Json, str] = {  # what somebody can do about it, in the dialect's `data.suggestion`
+SUGGESTIONS: dict[Json, str] = {  # advice for each error, in the dialect's `data.suggestion`
     -32000: "Create a new session with session/new",
     -32001: "Authenticate with authenticate, then try again",
     -32002: "Ask the user for permission with session/request_permission, or do something else",
@@ -97,7 +97,7 @@ def _read_outward(params: Document, t: Translator) -> Json:
 
 def _must_be_utf8(encoding: Json) -> None:
     if encoding not in UTF8:
-        raise Fault(-32602, f"Invalid params: files are read and written as UTF-8 here, not as {encoding}")
+        raise Fault(-32602, f"Invalid params: this client reads and writes files as UTF-8, not as {encoding}")
 
 
 def _lines(text: str) -> int:
@@ -110,29 +110,29 @@ CONTENT = Fields(carried=["encoding", "totalLines", "truncated"])
 class Draft(DraftLending):
     name = "draft"
     losses = {
-        "client capabilities": "what a client can do besides files and terminals: forms, logins, notices",
+        "client capabilities": "client capabilities other than files and terminals: forms, logins, notices",
         "agent capabilities": "listing, resuming, closing, forking sessions; model providers",
-        "content types": "which of images, sounds and embedded files a prompt may hold",
+        "content types": "whether a prompt may contain images, sounds and embedded files",
         "auth methods": "the ways to log in",
         "repeated names": "all but the last of several variables or headers of one name",
         "servers over ACP": "MCP servers reached through the connection",
-        "additional directories": "the further directories of a session",
-        "session directory": "where a session is that is loaded, and its MCP servers",
-        "system prompt": "that a system prompt is to be appended, and what of it is not text",
+        "additional directories": "the additional directories of a session",
+        "session directory": "the directory and the MCP servers of a session that is loaded",
+        "system prompt": "that a system prompt is to be appended, and the parts of it that are not text",
         "mode list": "the names and descriptions of a session's modes",
         "config option definitions": "names, descriptions and choices of config options",
         "stop reasons": "refusal becomes `end_turn`, the limit of requests becomes `max_tokens`",
         "token details": "tokens of thoughts and caches, and a total that is no sum",
         "update kinds": "kinds of updates this dialect does not have",
-        "content of messages": "what is not text in messages and thoughts",
+        "content of messages": "the parts of messages and thoughts that are not text",
         "plan priorities": "the priorities of a plan's entries",
         "command hints": "the hint at a command's input",
         "tool titles": "the titles of tool calls, and changes of title, kind, input and place",
-        "tool content": "all but one of several results of a tool call, and what kind one of no known kind is",
+        "tool content": "all but one of several results of a tool call, and the type of a result of no known type",
         "raw output": "the raw output of a tool call",
         "locations": "all but the first location of a tool call",
-        "option names": "how the choices of a permission request are called",
-        "tool calls of questions": "what a permission request says of its tool call besides what it is about",
+        "option names": "the names of the options of a permission request",
+        "tool calls of questions": "all that a permission request says about its tool call, except the resource",
         "new file": "whether a diff makes a new file or fills an empty one",
         "margins": "`_meta` of an object this dialect does not have",
         "allowed once": "that something was allowed once where an agent only offers always: it is refused",
@@ -141,7 +141,7 @@ class Draft(DraftLending):
         "link details": "name, description and size of a link",
         "binary resources": "embedded files that are not text",
         "choice of signal": "the signal a command is to be ended with",
-        "fast output": "what a command prints between two looks at it beyond 2 MiB",
+        "fast output": "output of a command beyond 2 MiB between two polls",
         "output streams": "which of a command's output went to stderr",
     }
     to_agent = {
@@ -170,7 +170,7 @@ class Draft(DraftLending):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self.offered: Document = {}  # what a client offered, in the dialect's words
+        self.offered: Document = {}  # a client's capabilities, in the dialect's form
 
     def error_inward(self, error: Json) -> Json:
         return CODES.inward(error)
@@ -185,7 +185,7 @@ class Draft(DraftLending):
     # Permissions
 
     def ask_for_agent(self, params: Document) -> Flow:
-        """An agent asks for an operation on a resource; the answer says for how long it may."""
+        """Ask for an agent's operation on a resource; the answer says how long the permission lasts."""
         id = self.new_id("permission") if params.get("toolCallId") is None else params["toolCallId"]
         operation = string(params["operation"])
         call: Document = {"toolCallId": id, "kind": OPERATIONS.get(operation, "other")}
@@ -199,7 +199,7 @@ class Draft(DraftLending):
             call["title"] = f"{operation} {resource}"
         if reason and not known.get("content"):
             call["content"] = [{"type": "content", "content": {"type": "text", "text": reason}}]
-        elif reason:  # its content stays as it is
+        elif reason:  # its content is kept
             call["title"] = f"{known.get('title', resource)}: {reason}"
         options = [
             {"optionId": id, "name": name, "kind": kind, "_meta": {"scope": granted.get("scope", "once")}}
@@ -217,7 +217,7 @@ class Draft(DraftLending):
         return {**SCOPES[outcome["optionId"]][2], **margin(result)}
 
     def ask_client(self, params: Document) -> Flow:
-        """Our agent gives choices; a client of the dialect grants or does not, once or for longer."""
+        """Turn our agent's options into a question that a client of the dialect grants or refuses, with a scope."""
         _, kept = carried(params, self)
         call, options = document(params["toolCall"]), documents(params["options"])
         id, known = call["toolCallId"], self.tools.note(call)
@@ -247,7 +247,7 @@ class Draft(DraftLending):
         option = _chosen(options, result)
         if result.get("granted") is not True:
             self.denied[id] = True
-        elif option is None:  # to allow it for ever would be more than was granted
+        elif option is None:  # allowing it always would be more than was granted
             self.lose("allowed once")
             option = _chosen(options, {"granted": False})
             if option is None:
@@ -272,7 +272,7 @@ class Draft(DraftLending):
         return CONTENT.inward(self.told_by_peer((yield asked)), self)
 
     def write_for_agent(self, params: Document) -> Flow:
-        """Write a file for an agent, and find out first whether it is there: the answer says so."""
+        """Write a file for an agent; check first whether it exists, since the answer says so."""
         if self.lends("fs/write_text_file"):
             return (yield from self.write_at_host(params))
         _must_be_utf8(params.get("encoding"))
@@ -283,9 +283,9 @@ class Draft(DraftLending):
             answer = yield Ask("fs/read_text_file", {**place, "line": 1, "limit": 1})
             is_there = "result" in document(answer)
         elif params.get("overwrite") is False:
-            raise Fault(-32601, "cannot tell whether the file is there", {"kind": "capability_not_supported"})
+            raise Fault(-32601, "cannot tell whether the file exists", {"kind": "capability_not_supported"})
         if is_there and params.get("overwrite") is False:
-            raise Fault(-32602, f"Invalid params: {place['path']} is there, and is not to be overwritten")
+            raise Fault(-32602, f"Invalid params: {place['path']} exists and is not to be overwritten")
         named = ("encoding", "createDirectories", "overwrite")
         extras: Document = {name: params[name] for name in named if name in params}
         said = {**place, "content": params["content"], **margin(params)}
@@ -330,16 +330,16 @@ class Draft(DraftLending):
 
 
 def _name(option: Document) -> str | None:
-    """How a choice is called when an agent of the dialect had asked; None for one it would not have given."""
+    """The scope that an option means to an agent of the dialect; None for an option of another kind."""
     return SCOPES[option["optionId"]][0] if option.get("optionId") in SCOPES else None
 
 
 def _chosen(options: list[Document], result: Document) -> Json:
-    """The choice that comes nearest to what was granted or refused; never one that allows what was not."""
+    """The option nearest to what was granted or refused; never one that allows more than was granted."""
     stays = bool(result.get("remember")) or result.get("scope") in ("session", "workspace", "always")
     first, second = ("always", "once") if stays else ("once", "always")
     verb = "allow" if result.get("granted") is True else "reject"
     if verb == "allow" and not stays:
-        second = "once"  # what is allowed once is not allowed for ever
+        second = "once"  # a permission for once must not become one for ever
     kinds = {option["kind"]: option["optionId"] for option in reversed(options)}
     return kinds.get(f"{verb}_{first}", kinds.get(f"{verb}_{second}"))

@@ -1,4 +1,4 @@
-"""Updates of D3: a type and its data, text as strings, tool calls by the name of the tool."""
+"""Updates of D3: each has a type and data; text is a string, and a tool call has the name of its tool."""
 
 import json
 from typing import Literal
@@ -20,7 +20,7 @@ CHUNKS: dict[Type, Kind] = {
     "thought_message_chunk": "agent_thought_chunk",
 }
 THOUGHT: Type = "thought_message_chunk"
-MARKS = {type: "visible" if type == THOUGHT else "final" for type in CHUNKS}  # what each chunk says besides
+MARKS = {type: "visible" if type == THOUGHT else "final" for type in CHUNKS}  # further fields of each chunk
 CHUNK_NAMES: dict[Json, Type] = {type: type for type in CHUNKS}
 CHUNK_TYPES = {kind: type for type, kind in CHUNKS.items()}
 STEPS = Items(
@@ -57,13 +57,13 @@ class DataPiece(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
 
 
 class StampedPiece(PieceParams, gc=False):
-    """A piece in version 1, and when it was said."""
+    """A piece of text in version 1, with its time."""
 
     meta: Document = field(name="_meta")
 
 
 class _Speech:
-    """A message being told, and the number of the last of its chunks."""
+    """A message in progress, and the number of its last chunk."""
 
     __slots__ = ("id", "index")
 
@@ -78,20 +78,20 @@ class DraftUpdates(Remembering):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        # (session, type of chunk) -> the message the peer is telling
+        # (session, type of chunk) -> the peer's message in progress
         self._heard: dict[tuple[Json, str], _Speech] = Remembered()
-        self._told: dict[tuple[Json, str], _Speech] = Remembered()  # and the one we are
-        self.asked: set[Json] = set()  # tool calls that wait for a permission
-        self.denied: dict[Json, bool] = Remembered()  # and those that were not given it
+        self._told: dict[tuple[Json, str], _Speech] = Remembered()  # and ours
+        self.asked: set[Json] = set()  # tool calls that wait for permission
+        self.denied: dict[Json, bool] = Remembered()  # tool calls whose permission was refused
 
     def shown_terminal(self, id: Json) -> Document:
-        """What is known of a terminal, for whoever shows it."""
+        """The known facts of a terminal, to be shown."""
         return {}
 
     # Pieces of text
 
     def piece_inward(self, piece: DataPiece, frame: bytes) -> bytes | None:
-        """What goes on with a message; what begins or ends one takes the long way."""
+        """Translate a piece that continues a message; chunks that begin or end one are translated as updates."""
         type, data = piece.type, piece.data
         speech = self._heard.get((piece.session_id, type))
         if (
@@ -132,7 +132,7 @@ class DraftUpdates(Remembering):
         rest = {name: member for name, member in said.items() if name != "update"}
         update = document(said["update"])
         if "timestamp" not in kept and update["sessionUpdate"] not in CHUNK_TYPES:
-            kept["timestamp"] = self.surroundings.now()  # nobody needs to know when each word was said
+            kept["timestamp"] = self.surroundings.now()  # the time of each chunk is not needed
         return [
             (method, {**rest, "type": type, "data": data, **kept})
             for type, data in self._data(said["sessionId"], update)
@@ -169,12 +169,12 @@ class DraftUpdates(Remembering):
         content, index, key = data["content"], data.get("index"), (session_id, type)
         block = {"type": "text", "text": content} if isinstance(content, str) else BLOCK.inward(content, self)
         speech = self._heard.get(key)
-        if speech is None or (index == 0 and speech.index >= 0):  # who counts anew says something new
+        if speech is None or (index == 0 and speech.index >= 0):  # numbers that begin again begin a new message
             speech = self._heard[key] = _Speech(self.new_id("message"))
         said = {"sessionUpdate": CHUNKS[type], "messageId": speech.id, "content": block}
         speech.index += 1
         if index == speech.index and len(data) == 3 and data.get(MARKS[type]) is (type == THOUGHT):
-            return said  # told again it is counted again, and comes to the same
+            return said  # a message that is sent again is counted again, with the same result
         if isinstance(index, int):
             speech.index = index
         if data.get("final"):
@@ -250,7 +250,7 @@ class DraftUpdates(Remembering):
         return {"content": words, **margin(update), **kept}
 
     def _speech(self, key: tuple[Json, str], id: Json) -> _Speech:
-        """The message we go on with, or begin, with one more chunk."""
+        """Our message in progress, or a new one, with one more chunk."""
         speech = self._told.get(key)
         if speech is None or speech.id != id:
             speech = self._told[key] = _Speech(id)
@@ -258,7 +258,7 @@ class DraftUpdates(Remembering):
         return speech
 
     def finished_messages(self, session_id: Json) -> list[Document]:
-        """What ends the messages of a turn that are still open, told to a client."""
+        """The updates that end the open messages of a turn, for a client."""
         ends: list[Document] = []
         for type in ("user_message_chunk", "agent_message_chunk"):
             if speech := self._told.pop((session_id, type), None):
@@ -289,7 +289,7 @@ class DraftUpdates(Remembering):
             data["_meta"] = update["_meta"]
         output = self._output(update, kept, said)
         if kind == "tool_call" and output is not None and said is None:
-            # An announcement has no place for it; an update that follows at once has.
+            # The first update of a tool call has no field for it, but an update sent right after it has.
             return [
                 (kind, {**data, **kept}),
                 ("tool_call_update", {"id": data["id"], "status": data["status"], "output": output}),
@@ -315,7 +315,7 @@ class DraftUpdates(Remembering):
         return OUTPUT.outward(min(contents, key=lambda content: order.get(str(content.get("type")), 2)), self)
 
     def _status(self, id: Json, known: Document, session: SessionMemory) -> str:
-        """The status of a tool call in the dialect's richer words; every update has it."""
+        """The status of a tool call, for which the dialect has more words; every update has it."""
         status = known.get("status", "pending")
         if status == "failed":
             if id in self.denied:
@@ -341,18 +341,18 @@ class DraftUpdates(Remembering):
         ]
 
     def option_change(self, id: str, before: Json, value: Json) -> Document:
-        """A config option that has a new value."""
+        """The update for a config option with a new value."""
         data = {"key": id, "currentValue": value, "source": "agent"}
         return data if before is None else {**data, "previousValue": before}
 
 
 def _placeholder(content: Document) -> str:
-    """What stands in a message for what is not text."""
+    """The text that replaces content other than text in a message."""
     return f"[{next(filter(None, map(content.get, ('name', 'uri', 'mimeType', 'type'))), '')}]"
 
 
 def config_value(value: Json) -> Json:
-    """A value of a config option: text, or on and off; a number, or a value with parts, becomes text as JSON."""
+    """A value of a config option: a string or a boolean; a number, array or object becomes a string of JSON."""
     if isinstance(value, bool | str):
         return value
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""What every dialect is translated with."""
+"""The engine with which every dialect is translated."""

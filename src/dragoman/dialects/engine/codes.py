@@ -1,7 +1,7 @@
-"""Error codes by what they mean: the same number says different things in different dialects.
+"""Error codes by their meanings: the same number has different meanings in different dialects.
 
-What version 1 has no code for travels as an internal error whose `data.kind` names the meaning, so that another
-dialect that has a code for it can use it.
+A meaning for which version 1 has no code travels as an internal error whose `data.kind` names it, so that a dialect
+that has a code for it can use that code.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ CANONICAL = {
     "timeout": -32603,
     "turn_failed": -32603,
 }
-_SYNONYMS = {  # what our own hosts call it
+_SYNONYMS = {  # the name that our own hosts use
     **dict.fromkeys(("outside_workspace", "read_only"), "access_denied"),
     "not_permitted": "permission_denied",
     "unknown_session": "session_not_found",
@@ -34,7 +34,7 @@ _PLAIN = {-32000: "auth_required", -32002: "resource_not_found", -32800: "cancel
 
 
 class Codes:
-    """The codes of a dialect, each by its meaning; `nearest` says which meaning stands in for one it lacks."""
+    """The codes of a dialect by their meanings; `nearest` names the substitute for a meaning without a code."""
 
     def __init__(self, codes: Mapping[str, int], nearest: Mapping[str, str] | None = None) -> None:
         self._code_of = {**codes, **{lacking: codes[other] for lacking, other in (nearest or {}).items()}}
@@ -46,7 +46,7 @@ class Codes:
         if (meaning := self._meaning_of.get(code)) is None:
             return error
         said = {**error, "code": CANONICAL[meaning]}
-        if self.outward(said) != error:  # the number alone does not say it
+        if self.outward(said) != error:  # the number alone does not tell the meaning
             said["data"] = _with_kind(error, meaning)
         return said
 
@@ -59,7 +59,7 @@ class Codes:
         code = error.get("code")
         if not isinstance(code, int) or code not in self._meaning_of:
             return error
-        return {**error, "code": -32603, "data": _with_kind(error, meaning)}  # the number means something else here
+        return {**error, "code": -32603, "data": _with_kind(error, meaning)}  # the number has another meaning here
 
 
 def _meaning(error: Document) -> str | None:

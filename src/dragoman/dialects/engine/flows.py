@@ -1,8 +1,8 @@
-"""Flows: what a table of methods and shapes cannot say, written as a story.
+"""Flows: translations in several steps, which a table of methods and shapes cannot express.
 
-A flow is a generator that yields what it needs (`Ask` or `Tell` somebody, `Pause`, `StartFlow` for another) and
-returns the answer to the call it stands for.  So a dialect that lacks a call, or turns one round, is written as the
-story it is, and still waits for nothing.
+A flow is a generator that yields its steps (`Ask` or `Tell` a peer, `Pause`, `StartFlow` for another flow) and
+returns the answer to the call that it handles.  So a call that a dialect lacks, or that goes in the other
+direction, is written as a sequence of steps, and the translator still never blocks.
 """
 
 from collections.abc import Generator
@@ -15,7 +15,7 @@ Value = TypeVar("Value")
 
 
 class Ask(NamedTuple):
-    """Ask somebody; the flow goes on with the response, or with None when it took too long."""
+    """Send a request; the flow continues with the response, or with None after the timeout."""
 
     method: str
     params: Json
@@ -24,32 +24,32 @@ class Ask(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """Send somebody a message, as it is."""
+    """Send a message unchanged."""
 
     message: Message
     to_peer: bool = False
 
 
 class Pause(NamedTuple):
-    """Go on later."""
+    """Continue the flow later."""
 
     seconds: float
 
 
 class StartFlow(NamedTuple):
-    """Have another flow run beside this one; its answer is nobody's."""
+    """Run another flow beside this one; its result is not used."""
 
     flow: "Flow"
 
 
 Step: TypeAlias = Ask | Tell | Pause | StartFlow
-# A flow of steps; it is sent the response to what it asked, or None.
+# A generator of steps; it is sent the response to its request, or None.
 Steps: TypeAlias = Generator[Step, Message | None, Value]
 Flow: TypeAlias = Steps[Json]
 
 
 class Fault(Exception):
-    """Raised in a flow or a shape: the call is answered with this error of version 1."""
+    """Raised in a flow or a shape to answer the call with this error of version 1."""
 
     def __init__(self, code: int, message: str, data: Json = None) -> None:
         self.error: Message = {"code": code, "message": message}
@@ -59,7 +59,7 @@ class Fault(Exception):
 
     @classmethod
     def of(cls, error: Json) -> "Fault":
-        """An error that was answered, to be passed on."""
+        """Make a fault of an error response, to pass it on."""
         fault = cls(-32603, "Internal error")
         if isinstance(error, dict):
             fault.error = error
@@ -67,10 +67,10 @@ class Fault(Exception):
 
 
 class RunningFlow:
-    """A flow under way, and the call it will answer."""
+    """A flow in progress, and the call that it will answer."""
 
-    __slots__ = ("asked", "flow", "from_peer", "id", "is_call")  # two calls may have one and the same id
+    __slots__ = ("asked", "flow", "from_peer", "id", "is_call")  # two calls may have the same id
 
     def __init__(self, flow: Flow, from_peer: bool = False, id: Json = None, is_call: bool = False) -> None:
         self.flow, self.from_peer, self.id, self.is_call = flow, from_peer, id, is_call
-        self.asked: tuple[bool, str] | None = None  # whom it waits for, and under which id
+        self.asked: tuple[bool, str] | None = None  # the side that it waits for, and the id of its request there

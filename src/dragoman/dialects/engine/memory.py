@@ -1,29 +1,29 @@
-"""What a translator remembers of a connection, because one side says once what the other wants said every time."""
+"""The facts that a translator remembers: one side states them once, the other expects them each time."""
 
 from ...foundation.documents import Document, Json, document, documents, documents_in, elements, members, string
 from .flows import Ask, Steps
 from .translator import Peer, Remembered, Surroundings, Translator
 
 MAX_PAGES = 100
-LONGEST_SUBJECT = 4096  # characters kept of what a tool call is about
+LONGEST_SUBJECT = 4096  # characters kept of the subject of a tool call
 
 
 class SessionMemory:
-    """One session, as far as the messages that passed have shown it."""
+    """The facts of one session, from the messages that have passed."""
 
     def __init__(self, cwd: str = "") -> None:
         self.cwd = cwd
         self.mode: Json = None
         self.modes: list[Document] = []
         self.options: list[Document] = []  # config options, as version 1 has them
-        self.prompts = 0  # under way
+        self.prompts = 0  # whether a turn is in progress
         self.is_cancelled = False
-        self.approves = False  # its client wants to be asked for no permission
+        self.approves = False  # its client does not want to be asked for permission
         self.first_mode: Json = None
-        self.has_made_up_model = False  # its models came in a list of their own
+        self.has_made_up_model = False  # its models came in a list, not as a config option
 
     def opened(self, result: Document) -> None:
-        """Note what a session was opened with."""
+        """Note the modes and options with which a session was opened."""
         modes, options = result.get("modes"), result.get("configOptions")
         if isinstance(modes, dict):
             self.mode, self.modes = modes.get("currentModeId"), documents_in(modes.get("availableModes"))
@@ -32,12 +32,12 @@ class SessionMemory:
             self.options = documents_in(options)
 
     def values(self) -> Document:
-        """The config options' values by their ids."""
+        """The values of the config options by their ids."""
         named = ((option.get("id"), option.get("currentValue")) for option in self.options)
         return {id: value for id, value in named if isinstance(id, str)}
 
     def set_value(self, id: str, value: Json) -> None:
-        """Note an option's new value; one never heard of is made up, with this one value to choose from."""
+        """Note an option's new value; for an unknown option, make one up that has this value as its only choice."""
         self.options = [
             {**option, "currentValue": value} if option.get("id") == id else option for option in self.options
         ]
@@ -63,7 +63,7 @@ class SessionTable:
         return self[id].cwd if isinstance(id, str) else ""
 
     def owning(self, path: str) -> Json:
-        """The session a file belongs to: one at work before others, the deepest directory, then the newest."""
+        """The session of a file: first one with a turn in progress, then the deepest directory, then the newest."""
         best, rank = None, (-1, -1, -1)
         for at, (id, session) in enumerate(self._known.items()):
             inside = path == session.cwd or path.startswith(session.cwd.rstrip("/") + "/")
@@ -74,13 +74,13 @@ class SessionTable:
 
 
 class ToolCalls:
-    """What is known of each tool call: its title, its kind, what it is about."""
+    """The known facts of each tool call: title, kind, subject."""
 
     def __init__(self) -> None:
         self._known: dict[Json, Document] = Remembered()
 
     def note(self, update: Document) -> Document:
-        """Take in what is said of a tool call; gives all that is known of it."""
+        """Note the fields of an update of a tool call; returns all that is known of the call."""
         known = self._known.get(update["toolCallId"], {})
         for name in ("title", "kind", "name", "status"):
             if isinstance(said := update.get(name), str):
@@ -97,7 +97,7 @@ class ToolCalls:
 
 
 def subject_of(update: Document) -> str:
-    """The file or the command a tool call is about, as far as it says."""
+    """The file or the command that a tool call is about, if it says so."""
     for content in elements(update.get("content") or []):
         if isinstance(content, dict) and content.get("type") == "diff":
             return str(content.get("path") or "")
@@ -112,7 +112,7 @@ def subject_of(update: Document) -> str:
 
 
 def made_up_option(id: str, value: Json) -> Document:
-    """A config option of which nothing is known but its value."""
+    """A config option made from its id and value, when nothing else is known."""
     if isinstance(value, bool):
         return {"id": id, "name": id, "type": "boolean", "currentValue": value}
     return {
@@ -125,7 +125,7 @@ def made_up_option(id: str, value: Json) -> Document:
 
 
 class Remembering(Translator):
-    """A translator that keeps in mind the sessions and tool calls that pass."""
+    """A translator that remembers the sessions and tool calls that pass."""
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
@@ -144,7 +144,7 @@ class Remembering(Translator):
             self.sessions[document(params)["sessionId"]].opened(document(result))
 
     def directory_of(self, session_id: Json) -> Steps[str]:
-        """Where a session is: as it was opened here, as the agent lists it, or where we are."""
+        """The directory of a session: as it was opened here, else as the agent lists it, else our own."""
         if cwd := self.sessions.cwd(session_id):
             return cwd
         cursor: Json = None

@@ -1,4 +1,4 @@
-"""Dialects that tell a whole message in one update: as chunks in version 1, and whole again on the way back."""
+"""For dialects that send a message in one update: divided into chunks for version 1, joined on the way back."""
 
 from collections.abc import Iterable
 
@@ -15,11 +15,11 @@ ROLES: dict[str, Kind] = {
 
 
 class WholeMessages:
-    """Takes messages apart and puts them together; each chunk says of how many it is one."""
+    """Divides messages and joins them; each chunk says how many chunks its message has."""
 
     def __init__(self, translator: Translator, block: Shape = SAME, plain: Iterable[str] = ()) -> None:
         self._translator, self._block = translator, block
-        self._plain: dict[Json, Kind] = {role: ROLES[role] for role in plain}  # what a lone chunk is told as
+        self._plain: dict[Json, Kind] = {role: ROLES[role] for role in plain}  # the update for a single chunk
         self._prefix = f"{translator.name}-message-"
         self._incomplete: dict[tuple[Json, Json], list[Json]] = (
             Remembered()
@@ -30,7 +30,7 @@ class WholeMessages:
         t, content = self._translator, message["content"]
         blocks = content if isinstance(content, list) else [content]
         if len(blocks) == 1 and len(message) == 3 and (kind := self._plain.get(message.get("role"))):
-            # Nothing of it is worth keeping: a chunk alone becomes the same message again.
+            # No state is needed: a single chunk becomes the same message again.
             block = self._block.inward(blocks[0], t)
             return [{"sessionUpdate": kind, "messageId": t.new_id("message"), "content": block}]
         kept = {name: member for name, member in message.items() if name not in ("content", "_meta")}
@@ -42,11 +42,11 @@ class WholeMessages:
         ]
 
     def is_ours(self, id: Json) -> bool:
-        """Whether a message got its id here."""
+        """Whether a message id was made here."""
         return isinstance(id, str) and id.startswith(self._prefix)
 
     def together(self, session_id: Json, chunk: Document, kept: Document) -> Document | None:
-        """The message a chunk completes, with what was kept of it; None for one that is not yet whole again."""
+        """The message that a chunk completes, with its kept fields; None while the message is incomplete."""
         key = (session_id, chunk.get("messageId"))
         blocks = [*self._incomplete.pop(key, ()), self._block.outward(chunk["content"], self._translator)]
         if len(blocks) < number(kept.get("count", 1)):

@@ -1,7 +1,7 @@
-"""Pieces of text, which are most of what is told: from frame to frame, without a detour through objects.
+"""Pieces of text, the most frequent messages: translated from frame to frame, without objects in between.
 
-A frame that says which session, who speaks, some words, perhaps of which message, and nothing else, is read as just
-that.  Whatever has more to it is no piece, and takes the long way.
+A frame is a piece if it has a session, a speaker, a text, perhaps a message id, and nothing else.  Any other frame
+is decoded and translated in the ordinary way.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class ChunkFrame(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
 
 
 class PieceParams(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
-    """The params of an update that tells a piece, as version 1 has them."""
+    """The params of a text update, as version 1 has them."""
 
     session_id: str
     update: ChunkFrame
@@ -40,7 +40,7 @@ class _Frame(Struct, Generic[Params], forbid_unknown_fields=True, gc=False):
 
 
 def reader(params: Any) -> Callable[[bytes], Any]:
-    """What reads a frame whose params are of this type; any other is a ValueError to it."""
+    """A decoder for frames whose params are of this type; it raises ValueError for any other."""
     return msgspec.json.Decoder(_Frame[params]).decode
 
 
@@ -49,5 +49,5 @@ _encode = msgspec.json.Encoder().encode
 
 
 def written(params: Struct) -> bytes:
-    """The frame that tells a piece."""
+    """The frame of a text update."""
     return _encode(_Frame("2.0", UPDATE, params))

@@ -1,7 +1,8 @@
-"""How one kind of value is said in two ways: small pieces that dialects build their tables of.
+"""Shapes: the two forms of one kind of value.  Dialects build their tables from them.
 
-A shape knows both directions, so that a table has each fact once.  What version 1 has no place for is carried in
-`_meta` and found again there; what had to be made up is marked, and left out again on the way back.
+A shape translates in both directions, so that a table states each fact once.  A value that version 1 has no field
+for is carried in `_meta` and restored from there; a value that had to be made up is marked, and left out on the way
+back.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,32 +14,32 @@ if TYPE_CHECKING:
     from .translator import Translator
 
 CARRIED = "dragoman.dialect"  # the member of `_meta`
-MESSAGE_ID = "dragoman.messageId"  # in the `_meta` of a prompt: the id it is to have when it is told again
-OMITTED: Document = {}  # this very object is what a shape gives for a member that is better not said
-MADE_UP = "+"  # in what is carried: the members that were not said but made up
+MESSAGE_ID = "dragoman.messageId"  # in the `_meta` of a prompt: the id that it has when the history is sent again
+OMITTED: Document = {}  # a shape gives this object for a member that is to be left out
+MADE_UP = "+"  # in the carried values: the members that were made up
 
 
 class Shape:
-    """A value that is said the same way in both."""
+    """A value that has the same form in both."""
 
     def inward(self, value: Json, t: "Translator") -> Json:
-        """As version 1 says it."""
+        """The value in the form of version 1."""
         return value
 
     def outward(self, value: Json, t: "Translator") -> Json:
-        """As the dialect says it."""
+        """The value in the form of the dialect."""
         return value
 
 
 SAME = Shape()
-# A value and its dialect's translator -> the value, said the other way.
+# A value and its dialect's translator -> the value in the other form.
 Turn: TypeAlias = Callable[[Json, Any], Json]
 DocumentTurn: TypeAlias = Callable[[Document, Any], Json]
 Default: TypeAlias = Json | DocumentTurn
 
 
 class ValuePair(Shape):
-    """Two functions of a value."""
+    """A shape made of two functions of a value."""
 
     def __init__(self, inward: Turn, outward: Turn) -> None:
         self._inward, self._outward = inward, outward
@@ -51,14 +52,14 @@ class ValuePair(Shape):
 
 
 class Pair(ValuePair):
-    """Two functions of an object."""
+    """A shape made of two functions of an object."""
 
     def __init__(self, inward: DocumentTurn, outward: DocumentTurn) -> None:
         super().__init__(lambda value, t: inward(document(value), t), lambda value, t: outward(document(value), t))
 
 
 class Empty(Shape):
-    """A result that says nothing: an object in version 1, null in the dialect."""
+    """An empty result: an object in version 1, null in the dialect."""
 
     def inward(self, value: Json, t: "Translator") -> Json:
         return {} if value is None else value
@@ -68,7 +69,7 @@ class Empty(Shape):
 
 
 class Items(Shape):
-    """A list of one kind of value."""
+    """A list whose elements have one shape."""
 
     def __init__(self, item: Shape) -> None:
         self._item = item
@@ -81,7 +82,7 @@ class Items(Shape):
 
 
 class Words(Shape):
-    """Words of an enumeration; a word of version 1 the dialect lacks becomes the nearest, and is a loss."""
+    """The words of an enumeration; a word that the dialect lacks becomes the nearest one, and counts as a loss."""
 
     def __init__(self, inward: Mapping[str, str], lost: Mapping[str, str] | None = None, row: str = "") -> None:
         self._inward = dict(inward)
@@ -97,7 +98,7 @@ class Words(Shape):
         return self.nearest(value)
 
     def nearest(self, value: Json) -> Json:
-        """The dialect's word, whatever is lost by it."""
+        """The dialect's nearest word, without counting a loss."""
         if not isinstance(value, str):
             return value
         return self._lost[value] if value in self._lost else self._outward.get(value, value)
@@ -106,10 +107,10 @@ class Words(Shape):
 class Fields(Shape):
     """An object, member by member.
 
-    `names` are those called differently, dialect first; `shapes` go by the name in version 1.  `carried` members
-    have no home in version 1, `lost` members of version 1 none in the dialect: each with its row of the losses, or
-    none where it is known all the same.
-    `given` members are made up inward when they are missing, `said` outward: a value, or a function of the object.
+    `names` maps the dialect's names to those of version 1 where they differ; `shapes` go by the name in version 1.
+    Version 1 has no field for `carried` members, and the dialect has none for `lost` members; each of these names
+    its row of the losses, or none where the value is known anyway.
+    Missing members are made up: `given` inward, `said` outward, each a value or a function of the object.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class Fields(Shape):
         made_up = [name for name in self._given if name not in canonical]
         for name in made_up:
             canonical[name] = _made(self._given[name], value, t)
-        if made_up or self._said:  # what was said in the dialect needs nothing added when it is said again
+        if made_up or self._said:  # an object that came from the dialect needs nothing added on its way back
             kept[MADE_UP] = [*made_up]
         return carry(canonical, kept, t) if kept else canonical
 
@@ -188,7 +189,7 @@ class Fields(Shape):
 
 
 class Variants(Shape):
-    """An object that is one of several kinds; one of a kind nobody listed stays as it is."""
+    """An object of one of several kinds; an object of an unlisted kind is not changed."""
 
     def __init__(self, tag: str, kinds: Mapping[str, Shape]) -> None:
         self._tag, self._kinds = tag, kinds
@@ -205,14 +206,14 @@ class Variants(Shape):
 
 
 def carry(value: Mapping[str, Json], kept: Mapping[str, Json], t: "Translator") -> Document:
-    """Put into `_meta` what version 1 has no place for."""
+    """Put into `_meta` the values that version 1 has no field for."""
     meta = dict(members(value.get("_meta")))
     meta[CARRIED] = {**members(meta.get(CARRIED)), t.name: {**kept}}
     return {**value, "_meta": meta}
 
 
 def carried(value: Document, t: "Translator") -> tuple[Document, Document]:
-    """Take out of `_meta` what this dialect had put there; gives the object without it, and what it was."""
+    """Take this dialect's values out of `_meta`; returns the object without them, and the values."""
     meta = value.get("_meta")
     ours = meta.get(CARRIED) if isinstance(meta, dict) else None
     kept = ours.get(t.name) if isinstance(ours, dict) else None
@@ -229,7 +230,7 @@ def carried(value: Document, t: "Translator") -> tuple[Document, Document]:
 
 
 def margin(value: Json) -> Document:
-    """The `_meta` of an object, to be put on another that stands for it."""
+    """The `_meta` of an object, to be put on the object that replaces it."""
     return {"_meta": value["_meta"]} if isinstance(value, dict) and value.get("_meta") else {}
 
 
@@ -238,7 +239,7 @@ def _made(default: Default, value: Document, t: "Translator") -> Json:
 
 
 class NamedValues(Shape):
-    """Names with their values: a list of objects in version 1, one object in the dialect."""
+    """Pairs of a name and a value: a list of objects in version 1, one object in the dialect."""
 
     def __init__(self, row: str) -> None:
         self._row = row
@@ -276,7 +277,7 @@ def tool_text(call: Document) -> str:
 
 
 def command_line(params: Document) -> str:
-    """The command of a terminal, as a person reads it."""
+    """The command of a terminal as one line of text."""
     return " ".join(string(word) for word in [params["command"], *elements(params.get("args") or [])])
 
 
@@ -284,6 +285,6 @@ SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "
 
 
 def exit_code(status: Document) -> int:
-    """The exit code of a command, as shells have it for one that was killed."""
+    """The exit code of a command; for a killed one, 128 and the signal, as shells report it."""
     code = status.get("exitCode")
     return code if isinstance(code, int) else 128 + SIGNALS.get(str(status.get("signal")), 0)

@@ -1,7 +1,7 @@
-"""The engine every dialect runs on: calls and their answers matched, tables applied, flows carried on.
+"""The engine of every dialect: it matches calls with their answers, applies tables and runs flows.
 
-Most of a dialect is a table: `MethodRow`s, each with the `Shape` of its params and of its result.  What a table
-cannot say is a flow (`flows.py`).
+Most of a dialect is a table of `MethodRow`s, each with the `Shape` of its params and of its result.  A translation
+that a table cannot express is a flow (`flows.py`).
 """
 
 from collections import Counter
@@ -19,16 +19,17 @@ Peer = Literal["agent", "client"]
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-MAX_CALLS = 10_000  # a peer asks more at once than it may; ours refuse far earlier
-MAX_KEPT = 10_000  # things remembered of each kind: sessions, terminals, tool calls
-MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # what reading a wrong shape raises
+MAX_CALLS = 10_000  # open requests above which a peer is refused; our own peers refuse far earlier
+MAX_KEPT = 10_000  # remembered items of each kind: sessions, terminals, tool calls
+# the errors that reading a wrong shape raises
+MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
-_NOTHING: list[Any] = []  # one for all translations, which nobody adds to
+_NOTHING: list[Any] = []  # one empty list for all translations; nothing is added to it
 
 
 class Translation:
-    """What became of one message."""
+    """The messages that result from translating one message."""
 
     __slots__ = ("back", "onward", "wakes")
 
@@ -38,33 +39,33 @@ class Translation:
         back: list[Message] | None = None,
         wakes: list[tuple[float, int]] | None = None,
     ) -> None:
-        self.onward = onward or _NOTHING  # to the other side of the translator
-        self.back = back or _NOTHING  # to whoever sent the message
-        self.wakes = wakes or _NOTHING  # seconds, and the key `woken` is to be called with after them
+        self.onward = onward or _NOTHING  # messages for the other side of the translator
+        self.back = back or _NOTHING  # messages for the sender
+        self.wakes = wakes or _NOTHING  # seconds, and the key with which `woken` is to be called after them
 
 
 class Surroundings(NamedTuple):
-    """What a translator cannot know by itself."""
+    """Facts that a translator cannot know by itself."""
 
-    now: Callable[[], str] = lambda: "1970-01-01T00:00:00Z"  # the time as ISO 8601
-    directory: str = "/"  # where a session is when nobody says
+    now: Callable[[], str] = lambda: "1970-01-01T00:00:00Z"  # the time in ISO 8601
+    directory: str = "/"  # the directory of a session that names none
 
 
 class MethodRow(NamedTuple):
-    """One row of a dialect's method table, under its name in version 1."""
+    """A row of a dialect's method table, under the method's name in version 1."""
 
     params: Shape = SAME
     result: Shape = SAME
-    name: str = ""  # in the dialect, where it has another
-    inward: str = ""  # the flow that answers it when the peer asks
-    outward: str = ""  # the flow that answers it when we ask
+    name: str = ""  # the dialect's name, where it differs
+    inward: str = ""  # the flow that answers the peer's call
+    outward: str = ""  # the flow that answers our call
 
 
 UNTOLD = (*MALFORMED, Fault)
 
 
 class Remembered(dict[Key, Value]):
-    """What is remembered of a connection; of too much the oldest is forgotten."""
+    """A bounded dictionary of remembered items; above the limit, the oldest are forgotten."""
 
     def __init__(self, most: int = MAX_KEPT) -> None:
         super().__init__()
@@ -80,39 +81,40 @@ class _Open(NamedTuple):
     """A call that waits for its answer."""
 
     call: MethodRow
-    id: Json  # as whoever asked wrote it
+    id: Json  # as the caller wrote it
     method: str  # in version 1
     params: Json  # in version 1
 
 
 class Translator:
-    """Stands at the edge of a connection whose peer, an agent or a client, speaks the dialect.
+    """Translates for a connection whose peer, an agent or a client, speaks the dialect.
 
-    `inward` and `outward` take a decoded JSON-RPC message and give what becomes of it: `onward` goes where the
-    message was going, `back` to where it came from, and `woken` is to be called when one of `wakes` is due; what
-    `woken` gives is directed as if it had come from the peer.  `is_idle` says that nothing needs translation any
-    more, for good: the wire may step out of the way.
+    `inward` and `outward` take a decoded JSON-RPC message and return a `Translation`: `onward` goes where the
+    message was going, `back` goes to its sender, and `woken` is to be called when one of `wakes` is due.  The
+    result of `woken` is directed as if the peer had sent it.  `is_idle` says that nothing will need translation any
+    more, so that the translator can be removed from the connection.
     """
 
     name: ClassVar[str]
-    losses: ClassVar[Mapping[str, str]] = {}  # the rows of `report`, and what each of them loses
-    to_agent: ClassVar[Mapping[str, MethodRow]] = {}  # what clients call, by its name in version 1
-    to_client: ClassVar[Mapping[str, MethodRow]] = {}  # what agents call
-    piece: ClassVar[type[Struct]] = PieceParams  # how the peer tells a piece of text
-    takes_batches: ClassVar[bool] = False  # whether several messages may come in one frame
+    losses: ClassVar[Mapping[str, str]] = {}  # the rows of `report`, each with a description of the loss
+    to_agent: ClassVar[Mapping[str, MethodRow]] = {}  # methods that clients call, by their names in version 1
+    to_client: ClassVar[Mapping[str, MethodRow]] = {}  # methods that agents call
+    piece: ClassVar[type[Struct]] = PieceParams  # the type of the peer's text updates
+    takes_batches: ClassVar[bool] = False  # whether a frame may contain several messages
     is_idle = False
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         self.peer: Peer = peer
         self.surroundings = surroundings or Surroundings()
-        self.report: Counter[str] = Counter()  # what was lost, by row
+        self.report: Counter[str] = Counter()  # how often something was lost, by row
         theirs, ours = (self.to_agent, self.to_client) if peer == "client" else (self.to_client, self.to_agent)
-        self._theirs = {call.name or name: (name, call) for name, call in theirs.items()}  # what the peer calls
-        self._ours = {name: (call.name or name, call) for name, call in ours.items()}  # what we call
-        self._pending: tuple[dict[Json, _Open], dict[Json, _Open]] = ({}, {})  # open calls: ours, the peer's
+        # methods that the peer calls
+        self._theirs = {call.name or name: (name, call) for name, call in theirs.items()}
+        self._ours = {name: (call.name or name, call) for name, call in ours.items()}  # methods that we call
+        self._pending: tuple[dict[Json, _Open], dict[Json, _Open]] = ({}, {})  # open calls: ours and the peer's
         self._read_piece = reader(self.piece)
         self._asking: dict[tuple[bool, Json], RunningFlow] = {}
-        self._calls: set[RunningFlow] = set()  # calls that a flow will answer
+        self._calls: set[RunningFlow] = set()  # calls that flows will answer
         self._sleeping: dict[int, tuple[RunningFlow, tuple[bool, str] | None]] = {}
         self._count = 0
         self._to_us: list[Message] = []
@@ -121,21 +123,21 @@ class Translator:
         self.client_offers: Message = {}  # the capabilities of both sides, as version 1 has them
         self.agent_offers: Message = {}
 
-    # What the wire calls
+    # Called by the transport
 
     def inward(self, message: Message) -> Translation:
-        """What the peer sent, as version 1 says it."""
+        """Translate a message of the peer into version 1."""
         self._take(message, from_peer=True)
         return self._outbox()
 
     def outward(self, message: Message) -> Translation:
-        """What we send, as the peer says it."""
+        """Translate our message into the dialect."""
         self._take(message, from_peer=False)
         out = self._outbox()
         return Translation(out.back, out.onward, out.wakes)
 
     def quick_inward(self, frame: bytes) -> bytes | None:
-        """A frame of the peer that tells a piece of text, as version 1 tells it; None for what `inward` is for."""
+        """Translate a text frame of the peer into version 1; None for a frame that `inward` has to translate."""
         try:
             piece = self._read_piece(frame).params
         except ValueError:
@@ -143,7 +145,7 @@ class Translator:
         return self.piece_inward(piece, frame)
 
     def quick_outward(self, frame: bytes) -> bytes | None:
-        """A frame of ours that tells a piece of text, as the peer tells it; None for what `outward` is for."""
+        """Translate our text frame into the dialect; None for a frame that `outward` has to translate."""
         try:
             piece = read(frame).params
         except ValueError:
@@ -151,7 +153,7 @@ class Translator:
         return self.piece_outward(piece, frame)
 
     def woken(self, key: int) -> Translation:
-        """The time of a wake has come."""
+        """Continue what waited for the time of `key`."""
         running, asked = self._sleeping.pop(key, (None, None))
         if running is None or (asked and asked not in self._asking):
             return Translation()
@@ -162,7 +164,7 @@ class Translator:
         return self._outbox()
 
     def failed(self, message: Message, *, from_peer: bool) -> Translation:
-        """What becomes of a message that could not be translated: whoever waits for an outcome has one."""
+        """The result for a message that could not be translated: a caller that waits gets an error."""
         id, is_call = message.get("id"), isinstance(message.get("method"), str)
         if type(id) in (int, str):
             if is_call:
@@ -177,33 +179,33 @@ class Translator:
         return out if from_peer else Translation(out.back, out.onward, out.wakes)
 
     def lose(self, row: str) -> None:
-        """Note that something could not be said."""
+        """Count a loss."""
         self.report[row] += 1
 
-    # What a dialect may override
+    # Overridden by dialects
 
     def note_inward(self, method: str, params: Json) -> list[tuple[str, Json]]:
-        """A notification of the peer as the notifications of version 1 it stands for."""
+        """Translate a notification of the peer into notifications of version 1."""
         if (row := self._theirs.get(method)) is None:
             return [(method, params)]
         return [(row[0], row[1].params.inward(params, self))]
 
     def note_outward(self, method: str, params: Json) -> list[tuple[str, Json]]:
-        """A notification of ours as the notifications the peer understands."""
+        """Translate our notification into notifications of the dialect."""
         if (row := self._ours.get(method)) is None:
             return [(method, params)]
         return [(row[0], row[1].params.outward(params, self))]
 
     def piece_inward(self, piece: Any, frame: bytes) -> bytes | None:
-        """A piece of text the peer tells, read as `piece`; None for one that takes the long way."""
+        """Translate a piece of text from the peer, read as `piece`; None for one that `inward` has to translate."""
         return frame
 
     def piece_outward(self, piece: PieceParams, frame: bytes) -> bytes | None:
-        """A piece of text we tell; None for one that takes the long way."""
+        """Translate our piece of text; None for one that `outward` has to translate."""
         return frame
 
     def passed(self, method: str, params: Json, result: Json) -> None:
-        """A call was answered; all as version 1 says it."""
+        """A call was answered; all values have the form of version 1."""
         if method == "initialize":
             self.client_offers = members(document(params).get("clientCapabilities"))
             self.agent_offers = members(document(result).get("agentCapabilities"))
@@ -216,28 +218,28 @@ class Translator:
         """Translate an error of version 1 for the peer; a dialect overrides this."""
         return error
 
-    # What flows need
+    # Used by flows
 
     def told_by_us(self, answer: Message | None) -> Json:
-        """What we answered a flow; an error ends the flow."""
+        """The result that our side gave a flow; an error ends the flow."""
         answer = document(answer)
         if "error" in answer:
             raise Fault.of(answer["error"])
         return answer.get("result")
 
     def told_by_peer(self, answer: Message | None) -> Json:
-        """What the peer answered a flow; an error ends the flow."""
+        """The result that the peer gave a flow; an error ends the flow."""
         answer = document(answer)
         if "error" in answer:
             raise Fault.of(self.error_inward(answer["error"]))
         return answer.get("result")
 
     def start(self, flow: Flow) -> None:
-        """Have a flow run that answers nobody."""
+        """Start a flow that answers no call."""
         self._carry_on(RunningFlow(flow), None)
 
     def new_id(self, kind: str) -> str:
-        """An id for what one side has no name for."""
+        """An id for something that one side gave none."""
         self._count += 1
         return f"{self.name}-{kind}-{self._count}"
 
@@ -254,7 +256,7 @@ class Translator:
         elif method == "$/cancel_request":
             self._cancel(message, from_peer)
         else:
-            notes = self._noted(message, method, from_peer)  # which may have sent something themselves, first
+            notes = self._noted(message, method, from_peer)  # first, since the flow may have sent something
             (self._to_us if from_peer else self._to_peer).extend(notes)
 
     def _noted(self, message: Message, method: str, from_peer: bool) -> list[Message]:
@@ -299,7 +301,7 @@ class Translator:
             self._send(not from_peer, {"id": said, "method": name, "params": shaped})
 
     def _free_id(self, id: Json, from_peer: bool) -> Json:
-        """The id a call goes on with: its own, unless another one has it, or it looks like one of ours."""
+        """The id with which a call is passed on: its own, unless that is taken or looks like one of ours."""
         if id not in self._pending[from_peer] and not (isinstance(id, str) and id.startswith(self._prefix)):
             return id
         self._count += 1
@@ -311,7 +313,7 @@ class Translator:
             self._carry_on(running, message)
         elif call := self._pending[not from_peer].pop(id, None):
             self._send(not from_peer, {"id": call.id, **self._answered(call, message, from_peer)})
-        elif not (isinstance(id, str) and id.startswith(self._prefix)):  # the late answer to a flow is nobody's
+        elif not (isinstance(id, str) and id.startswith(self._prefix)):  # a late answer to a flow is dropped
             self._send(not from_peer, message)
 
     def _answered(self, call: _Open, message: Message, from_peer: bool) -> Message:
@@ -336,7 +338,7 @@ class Translator:
             self._send(to_peer, {"method": "$/cancel_request", "params": {"requestId": asked}})
 
     def _to_cancel(self, message: Message, from_peer: bool) -> RunningFlow | None:
-        """The call that a flow will answer and that is to be cancelled."""
+        """The cancelled call, if a flow is to answer it."""
         params = message.get("params")
         id = params.get("requestId") if isinstance(params, dict) else None
         if type(id) not in (int, str):
@@ -346,12 +348,12 @@ class Translator:
     # Flows
 
     def _flow(self, name: str, params: Json) -> Flow:
-        """The flow of this name; params that are no object fail it as it begins."""
+        """The flow of this name; params that are not an object fail it at its start."""
         answer: Json = yield from getattr(self, name)(document({} if params is None else params))
         return answer
 
     def _carry_on(self, running: RunningFlow, value: Message | None) -> None:
-        """Let a flow run until it waits for something, or is done."""
+        """Run a flow until it waits or is done."""
         running.asked = None
         try:
             while True:
@@ -404,7 +406,7 @@ class Translator:
         (self._to_peer if to_peer else self._to_us).append({"jsonrpc": "2.0", **message})
 
     def _outbox(self) -> Translation:
-        """All that is to be sent, as if it followed from something the peer said."""
+        """All messages to send, directed as for a message of the peer."""
         out = Translation(self._to_us, self._to_peer, self._wakes)
         self._to_us, self._to_peer, self._wakes = [], [], []
         return out
@@ -419,4 +421,4 @@ def _failure(why: str) -> Message:
 
 
 def _unreadable(what: str) -> Message:
-    return {"code": -32602, "message": f"Invalid params: {what} does not have the shape it must have"}
+    return {"code": -32602, "message": f"Invalid params: {what} has the wrong shape"}

@@ -40,7 +40,7 @@ def _annotations_outward(annotations: Json, t: Translator) -> Json:
 
 
 ANNOTATED = Fields(shapes={"annotations": ValuePair(_annotations_inward, _annotations_outward)})
-BLOCK = Pair(  # most have no annotations, and are the same in both
+BLOCK = Pair(  # most blocks have no annotations, and have the same form in both
     lambda block, t: ANNOTATED.inward(block, t) if "annotations" in block else block,
     lambda block, t: ANNOTATED.outward(block, t) if "annotations" in block else block,
 )

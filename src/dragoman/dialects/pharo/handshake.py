@@ -1,4 +1,4 @@
-"""Capabilities of D0: terminals by the method, transports and modes as lists."""
+"""Capabilities of D0: one for each terminal method; transports and modes are lists."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""D0, the dialect of the Pharo specification: shallow renames, whole messages, null where nothing is to be said."""
+"""D0, the dialect of the Pharo specification: other names, whole messages, null for empty results."""
 
 from typing import Literal
 
@@ -110,7 +110,7 @@ def _option_inward(params: Document, t: Translator) -> Json:
     if isinstance(said.get("value"), bool):
         said["type"] = "boolean"
     elif not isinstance(said.get("value"), str):
-        raise Fault(-32602, "Invalid params: the value of a config option is a string, true or false")
+        raise Fault(-32602, "Invalid params: the value of a config option must be a string, true or false")
     return said
 
 
@@ -146,7 +146,7 @@ def _question_inward(params: Document, t: "Pharo") -> Json:
 def _question_outward(params: Document, t: "Pharo") -> Json:
     call = document(params["toolCall"])
     known = t.tools.note(call)
-    if not str(call["toolCallId"]).startswith(f"{t.name}-"):  # it was made up when the question came
+    if not str(call["toolCallId"]).startswith(f"{t.name}-"):  # it was made up for the question
         t.lose("link to the tool call")
     said = {name: member for name, member in params.items() if name != "toolCall"}
     said["options"] = OPTIONS.outward(params["options"], t)
@@ -194,7 +194,7 @@ def _output_outward(result: Document, t: Translator) -> Json:
         t.lose("truncation and signals")
     if status and status.get("_meta"):
         t.lose("margins")
-    code = None if status is None else exit_code(status)  # null is for a command that still runs
+    code = None if status is None else exit_code(status)  # null means that the command still runs
     return {"output": result["output"], "exitCode": code, **margin(result)}
 
 
@@ -226,7 +226,7 @@ class Pharo(Remembering):
         "config options": "the list of config options and their values",
         "session directory": "the directories of a session that is loaded",
         "message boundaries": "which chunks belong to one message",
-        "thoughts": "what the agent thinks",
+        "thoughts": "the agent's thoughts",
         "update kinds": "kinds of updates and of tool content this dialect does not have",
         "locations": "all but the first location of a tool call",
         "tool input and output": "the raw input and output of a tool call",
@@ -237,7 +237,7 @@ class Pharo(Remembering):
         "link to the tool call": "which tool call a permission is asked for",
         "truncation and signals": "that terminal output was cut, and the signal that ended a command",
         "margins": "`_meta` of an object this dialect does not have",
-        "output limit": "how much of a terminal's output is to be kept",
+        "output limit": "the limit of a terminal's output",
         "stop reason max_turn_requests": "that a turn ended by its number of requests: it becomes `max_tokens`",
     }
     to_agent = {
@@ -280,8 +280,8 @@ class Pharo(Remembering):
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
-        self.modes: list[Document] = []  # what an agent named at initialize
-        self.terminals: dict[Json, Document] = Remembered()  # the command of each, and how it ended
+        self.modes: list[Document] = []  # modes and options that an agent declared at `initialize`
+        self.terminals: dict[Json, Document] = Remembered()  # the command of each terminal, and how it ended
         self._messages = WholeMessages(self, BLOCK, plain=("agent", "user"))
 
     def error_inward(self, error: Json) -> Json:
@@ -306,7 +306,7 @@ class Pharo(Remembering):
     # Flows
 
     def load(self, params: Document) -> Flow:
-        """A client loads a session without saying where it is."""
+        """Load a session for a client, which does not name the directory."""
         said = LOAD.inward(params, self)
         if "cwd" not in said:
             said["cwd"] = yield from self.directory_of(said["sessionId"])
@@ -315,7 +315,7 @@ class Pharo(Remembering):
         return LOADED.outward(result, self)
 
     def wait_for_exit(self, params: Document) -> Flow:
-        """An agent waits for a command, perhaps not for ever, and wants its output with the answer."""
+        """Wait for a command, with a timeout if there is one; the answer contains the output."""
         said = {name: member for name, member in params.items() if name != "timeout"}
         timeout = number(params["timeout"]) / 1000 if params.get("timeout") is not None else None
         answer = yield Ask("terminal/wait_for_exit", said, timeout=timeout)
@@ -376,7 +376,7 @@ class Pharo(Remembering):
         return [(method, {**told, "update": SHAPES.get(kind, OTHER).outward(update, self)})]
 
     def _message(self, session_id: Json, chunk: Document) -> Document | None:
-        """A chunk as a message; None for one that says nothing, or is of a message not yet whole again."""
+        """A chunk as a message; None for an empty chunk, and while the message is incomplete."""
         chunk, kept = carried(chunk, self)
         if kept:
             return self._messages.together(session_id, chunk, kept)

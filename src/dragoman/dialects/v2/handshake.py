@@ -1,7 +1,7 @@
-"""What both sides can do, in version 1 and in version 2.
+"""The capabilities of both sides, in version 1 and in version 2.
 
-Capabilities of version 1 that version 2 has no word for ride along whole in `_meta`: where both ends are of our
-kind, nothing is lost.
+The capabilities of version 1 travel whole in `_meta` of those of version 2, so that nothing is lost between two
+ends that translate as we do.
 """
 
 from ...foundation.documents import members
@@ -15,28 +15,28 @@ _MCP = ("stdio", "http", "acp")
 
 
 def offered(offers: Message, *path: str) -> bool:
-    """Whether a capability is marked, which takes an object, or true where version 1 has a truth value."""
+    """Whether a capability is offered: as an object, or as true where version 1 has a boolean."""
     value: object = offers
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value is True or isinstance(value, dict)
 
 
-def is_welcome(result: Message) -> bool:
-    """Whether an agent answers a greeting as version 2 does: some of version 1 repeat any number they are asked."""
+def is_version_2_answer(result: Message) -> bool:
+    """Whether an answer to `initialize` is one of version 2; some agents of version 1 repeat any version number."""
     version = result.get("protocolVersion")
     is_later = isinstance(version, int | float) and version >= 2
     return is_later and isinstance(result.get("info"), dict) and "agentCapabilities" not in result
 
 
 def with_mark(offers: Message) -> Message:
-    """What a client of version 2 can do, marked as such for whoever wants to know."""
+    """The capabilities of a client, marked as those of a client of version 2."""
     meta = offers.get("_meta")
     return {**offers, "_meta": {**(meta if isinstance(meta, dict) else {}), CARRIED: {"v2": {}}}}
 
 
 def original(value: Message) -> Message | None:
-    """What version 1 said, where one of our kind brought it along."""
+    """The value in version 1, if a peer that translates as we do sent it along."""
     meta = value.get("_meta")
     ours = meta.get(CARRIED) if isinstance(meta, dict) else None
     whole = ours.get("v1") if isinstance(ours, dict) else None
@@ -44,19 +44,19 @@ def original(value: Message) -> Message | None:
 
 
 def with_original(value: Message, whole: Message) -> Message:
-    """Bring along what version 1 said."""
+    """A value of version 2 with the value of version 1 in its `_meta`."""
     meta = value.get("_meta")
     return {**value, "_meta": {**(meta if isinstance(meta, dict) else {}), CARRIED: {"v1": whole}}}
 
 
 def info_of(value: object) -> Message:
-    """Who somebody is, as far as that can be read."""
+    """The name and version of a peer; "unknown" if they cannot be read."""
     info = members(value)
     return info if all(isinstance(info.get(name), str) for name in UNKNOWN) else UNKNOWN
 
 
 def client_outward(offers: Message) -> Message:
-    """What a client of version 1 can do, for an agent of version 2."""
+    """The capabilities of a client of version 1, for an agent of version 2."""
     said = with_original({}, offers)
     if offered(offers, "auth", "terminal"):
         said["auth"] = {"terminal": {}}
@@ -66,7 +66,7 @@ def client_outward(offers: Message) -> Message:
 
 
 def client_inward(offers: Message) -> Message:
-    """What a client of version 2 can do, for an agent of version 1: all updates, no files, no terminals."""
+    """The capabilities of a client of version 2, for an agent of version 1: all updates, no files, no terminals."""
     whole = original(offers)
     if whole is not None:
         return whole
@@ -83,7 +83,7 @@ def client_inward(offers: Message) -> Message:
 
 
 def agent_outward(offers: Message) -> Message:
-    """What an agent of version 1 can do, for a client of version 2."""
+    """The capabilities of an agent of version 1, for a client of version 2."""
     marks = "sessionCapabilities"
     marked = members(offers.get(marks))
     session: Message = {name: marked[name] for name in _MARKED if offered(offers, marks, name)}
@@ -98,7 +98,7 @@ def agent_outward(offers: Message) -> Message:
 
 
 def agent_inward(offers: Message, has_logins: bool) -> Message:
-    """What an agent of version 2 can do, for a client of version 1."""
+    """The capabilities of an agent of version 2, for a client of version 1."""
     whole = original(offers)
     if whole is not None:
         return whole

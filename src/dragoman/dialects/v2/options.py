@@ -10,7 +10,7 @@ from .shapes import MODE_OPTION, OPTIONS
 
 
 def options_outward(session: SessionState, t: Translator) -> list[Message]:
-    """All options of a session as version 2 has them; modes that no option stands for become one."""
+    """All options of a session in version 2; the modes become an option unless one represents them already."""
     said = documents(OPTIONS.outward(session.options, t))
     modes = session.modes
     if modes and not any(map(_is_mode, session.options)):
@@ -24,7 +24,7 @@ def options_outward(session: SessionState, t: Translator) -> list[Message]:
 
 
 def learn_options(session: SessionState, given: Json, t: Translator) -> None:
-    """Take note of the options of version 2, and of the modes that one of them is."""
+    """Note the options of version 2, and the modes that one of them represents."""
     options = documents(given) if isinstance(given, list) else []
     mode = next((option for option in options if _is_mode(option)), None)
     others = [option for option in options if option.get("configId") != MODE_OPTION]
@@ -43,7 +43,7 @@ def learn_options(session: SessionState, given: Json, t: Translator) -> None:
 
 
 def shown_options(session: SessionState, t: Translator) -> list[Message]:
-    """The options a client of version 1 can show."""
+    """The options that a client of version 1 can show."""
     if offered(t.client_offers, "session", "configOptions", "boolean"):
         return session.options
     shown = [option for option in session.options if option.get("type") != "boolean"]
@@ -53,7 +53,7 @@ def shown_options(session: SessionState, t: Translator) -> list[Message]:
 
 
 def changes_inward(session: SessionState, options: Json, meta: Message, t: Translator) -> list[Message]:
-    """The updates of version 1 that tell of new options."""
+    """The updates of version 1 that report new options."""
     before, mode = session.options, (session.modes or {}).get("currentModeId")
     learn_options(session, options, t)
     found: list[Message] = []
@@ -66,7 +66,7 @@ def changes_inward(session: SessionState, options: Json, meta: Message, t: Trans
 
 
 def opened_inward(session: SessionState, result: Message, t: Translator) -> Message:
-    """The answer to a call that opened a session, for a client of version 1."""
+    """The answer to a call that opens a session, for a client of version 1."""
     learn_options(session, result.get("configOptions"), t)
     said = {name: member for name, member in result.items() if name not in ("configOptions", "availableCommands")}
     if session.modes:
@@ -77,7 +77,7 @@ def opened_inward(session: SessionState, result: Message, t: Translator) -> Mess
 
 
 def opened_outward(session: SessionState, result: Message, t: Translator) -> Message:
-    """The answer to a call that opened a session, for a client of version 2."""
+    """The answer to a call that opens a session, for a client of version 2."""
     modes = result.get("modes")
     session.modes = None if modes is None else document(modes)
     session.options = documents_in(result.get("configOptions"))

@@ -1,6 +1,6 @@
-"""A file before and after, as version 1 shows it, and a git patch, as version 2 does.
+"""Diffs: version 1 has a file's text before and after, version 2 has a git patch.
 
-A patch made here has the whole file as context, so that both texts can be read from it again.
+A patch made here has the whole file as context, so that both texts can be restored from it.
 """
 
 import re
@@ -13,7 +13,7 @@ _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 class FileTexts(NamedTuple):
-    """What a patch shows of one file before and after; None where there is no such file."""
+    """The parts of a file, before and after, that a patch shows; None where the file does not exist."""
 
     path: str
     old: str | None
@@ -24,7 +24,7 @@ class FileTexts(NamedTuple):
 
 
 def make_patch(path: str, old: str | None, new: str) -> str:
-    """A git patch from one text to another; no old text means that the file is new."""
+    """A git patch from one text to another; `old` is None for a new file."""
     name = re.sub(r"[\x00-\x1f]", "?", path.lstrip("/"))
     head = [f"diff --git a/{name} b/{name}", *(["new file mode 100644"] if old is None else [])]
     lines = list(_changed(lines_of(old or ""), lines_of(new)))
@@ -53,7 +53,7 @@ def _changed(old: list[str], new: list[str]) -> Iterator[str]:
 
 
 def read_patch(text: str) -> list[FileTexts]:
-    """What a git patch shows of each of its files; what cannot be read is left out."""
+    """The texts that a git patch shows of each file; parts that cannot be read are left out."""
     reading = _Reading()
     for line in text.split("\n"):
         reading.take(line)
@@ -61,14 +61,14 @@ def read_patch(text: str) -> list[FileTexts]:
 
 
 class _Reading:
-    """A patch, line by line."""
+    """Reads a patch line by line."""
 
     def __init__(self) -> None:
         self._found: list[FileTexts] = []
         self._paths = ["", ""]
-        self._texts: tuple[list[str], list[str]] | None = None  # of the file at hand, before and after
-        self._left = [0, 0]  # lines the hunk at hand still has, before and after
-        self._last: tuple[list[str], ...] = ()  # where the last line went
+        self._texts: tuple[list[str], list[str]] | None = None  # lines of the current file, before and after
+        self._left = [0, 0]  # lines that the current hunk still has, before and after
+        self._last: tuple[list[str], ...] = ()  # the lists to which the last line was added
 
     def take(self, line: str) -> None:
         if line == NO_NEWLINE:
@@ -92,7 +92,7 @@ class _Reading:
             texts[side].append(line[1:] + "\n")
             self._left[side] -= 1
         self._last = tuple(texts[side] for side in sides)
-        if not sides:  # no line of a hunk: it was cut short
+        if not sides:  # not a line of a hunk, so the hunk was cut short
             self._left = [0, 0]
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Questions to the user: about a tool call in version 1, about anything in version 2."""
+"""Permission requests: about a tool call in version 1, about any subject in version 2."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ CANCELLED: Message = {"outcome": {"outcome": "cancelled"}}
 
 
 def permission_outward(params: Message, session: SessionState, t: Translator) -> Message:
-    """A question of version 1, for a client of version 2."""
+    """A permission request of version 1, for a client of version 2."""
     plain, kept = carried(params, t)
     if "asked" in kept:
         return dict(document(kept["asked"]))
@@ -28,7 +28,7 @@ def permission_outward(params: Message, session: SessionState, t: Translator) ->
 
 
 def _permission_inward(params: Message, t: "PromptCalls") -> Message:
-    """A question of version 2 as one about a tool call, without the options version 1 cannot tell yes or no."""
+    """A permission request of version 2 as one about a tool call, without options of kinds unknown to version 1."""
     subject = document(params.get("subject") or {})
     match subject.get("type"):
         case "tool_call":
@@ -51,7 +51,7 @@ def _permission_inward(params: Message, t: "PromptCalls") -> Message:
 
 
 def _outcome_inward(answer: Json, t: Translator) -> Message:
-    """An outcome version 1 does not know allows nothing."""
+    """The outcome in version 1; an unknown outcome allows nothing."""
     result = document(answer)
     if document(result["outcome"]).get("outcome") in ("selected", "cancelled"):
         return result
@@ -66,12 +66,12 @@ def _elicitation_outward(params: Message, t: "PromptCalls") -> Message:
 
 
 def _of_our_request(params: Message, t: "PromptCalls") -> Message:
-    """A question about a request, by the id that request has at the other side."""
+    """A question about a request, with the id that this request has at the other side."""
     return {**params, "requestId": t.id_of(params["requestId"])} if "requestId" in params else params
 
 
 def _outcome_outward(result: Json, t: Translator) -> Json:
-    """What is no outcome of version 1 is none at all, and must not be taken for one."""
+    """The outcome in version 2; raises ValueError for a value that is not an outcome of version 1."""
     outcome = result.get("outcome") if isinstance(result, dict) else None
     match outcome:
         case {"outcome": "cancelled"} | {"outcome": "selected", "optionId": str()}:
@@ -80,9 +80,9 @@ def _outcome_outward(result: Json, t: Translator) -> Json:
 
 
 def _unasked(value: Document, t: Translator) -> Json:
-    raise Fault(-32603, "a permission request goes its own way")
+    raise Fault(-32603, "permission requests are translated by a flow")
 
 
-PERMISSION = Pair(_permission_inward, _unasked)  # outward it needs its session, so a flow sees to it
+PERMISSION = Pair(_permission_inward, _unasked)  # outward it needs its session, so a flow translates it
 OUTCOME = ValuePair(_outcome_inward, _outcome_outward)
 ELICITATION = Pair(_of_our_request, _elicitation_outward)

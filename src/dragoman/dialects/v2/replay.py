@@ -1,7 +1,7 @@
-"""A history told again to a client of version 2, which may know it already.
+"""A history that is sent again to a client of version 2, which may have it already.
 
-Such a client keeps what it was told by id.  So everything that is told piece by piece is emptied before its first
-piece: without that the pieces would be added to those it has.
+Such a client keeps content by id.  So each item that is sent in pieces is emptied before its first piece; otherwise
+the pieces would be appended to those that the client has.
 """
 
 from ...foundation.documents import string
@@ -9,7 +9,7 @@ from ..engine.flows import Message
 from .session_state import SessionState
 from .updates import SPEAKERS
 
-# What is told piece by piece: the member that names it, the update that empties it, and how.
+# Items sent in pieces: the field with the id, the update that empties the item, and its empty content.
 _EMPTYING: dict[str, tuple[str, str, Message]] = {
     **{f"{kind}_chunk": ("messageId", kind, {"content": []}) for kind in SPEAKERS.values()},
     "tool_call_content_chunk": ("toolCallId", "tool_call_update", {"content": []}),
@@ -20,7 +20,7 @@ _WHOLE = {whole: (name, emptied) for name, whole, emptied in _EMPTYING.values()}
 
 
 def begun_anew(updates: list[Message], session: SessionState) -> list[Message]:
-    """Updates of a history, with what empties each thing before the first piece of it."""
+    """The updates of a history, with an update that empties each item before its first piece."""
     if session.begun is None:
         return updates
     told: list[Message] = []

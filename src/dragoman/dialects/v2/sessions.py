@@ -1,4 +1,4 @@
-"""Opening sessions, what all agents of version 2 can do with them, and their modes and options."""
+"""Opening sessions, the session calls that every agent of version 2 answers, and modes and options."""
 
 from ...foundation.documents import Json, document, documents
 from ..engine.flows import Ask, Fault, Flow, Message, Pause, StartFlow, Steps, Tell
@@ -13,9 +13,9 @@ INVALID_PARAMS = -32602
 
 
 class SessionCalls(PromptCalls):
-    """Calls that open, list, close and set up sessions."""
+    """The calls that open, list, close and configure sessions."""
 
-    # An agent of ours, a client of version 2
+    # Our agent, a client of version 2
 
     def opened(self, params: Message) -> Flow:
         return (yield from self._open_ours("session/new", {"mcpServers": [], **params}))
@@ -32,9 +32,9 @@ class SessionCalls(PromptCalls):
         return opened_outward(session, result, self)
 
     def resumed(self, params: Message) -> Flow:
-        """Bring a session back: `session/load` tells its history, `session/resume` does not.
+        """Open an existing session: `session/load` sends its history, `session/resume` does not.
 
-        Of an agent that cannot tell it, there is no history to tell.
+        An agent that cannot load sessions has no history to send.
         """
         params = dict(params)
         start = params.pop("replayFrom", None)
@@ -45,7 +45,7 @@ class SessionCalls(PromptCalls):
         can_resume = offered(self.agent_offers, "sessionCapabilities", "resume")
         is_told = start is not None and can_load
         if not is_told and not can_resume and session is not None and session.is_open:
-            result: Message = {"modes": session.modes, "configOptions": session.options}  # it was never left
+            result: Message = {"modes": session.modes, "configOptions": session.options}  # it is still open
         elif not can_resume and not can_load:
             raise Fault(NOT_FOUND, "Session not found", {"sessionId": params["sessionId"]})
         else:
@@ -63,27 +63,26 @@ class SessionCalls(PromptCalls):
         if method == "session/load":
             params = {"mcpServers": [], **params}
             session.begin_again()
-            session.begun = None if self.is_kindred else set()  # one of our kind shows a history in an empty place
+            # a peer that translates empties the session before it shows the history
+            session.begun = None if self.peer_translates else set()
         answer = yield Ask(method, OPENING.inward(params, self))
         session.is_muted, session.begun = False, None
         return document(self.told_by_us(answer) or {})
 
     def listed(self, params: Message) -> Flow:
-        """The sessions our agent lists, or if it cannot, those of this connection."""
+        """The sessions that our agent lists; if it cannot list them, those of this connection."""
         if offered(self.agent_offers, "sessionCapabilities", "list"):
             return self.told_by_us((yield Ask("session/list", params)))
         self.lose("session list")
         cwd = params.get("cwd")
         if params.get("cursor") is not None:
-            raise Fault(
-                INVALID_PARAMS, "Invalid params: this list has one page, so the cursor is not one of its own"
-            )
+            raise Fault(INVALID_PARAMS, "Invalid params: this list has one page, so it takes no cursor")
         opened = [session for session in self.sessions.values() if session.is_open]
         here = [{"sessionId": session.session_id, "cwd": session.cwd} for session in opened]
         return {"sessions": [entry for entry in here if cwd in (None, entry["cwd"])]}
 
     def closed(self, params: Message) -> Flow:
-        """Close a session; one whose agent cannot close is cancelled and forgotten."""
+        """Close a session; if the agent cannot close sessions, cancel its turn and forget it."""
         can_close = offered(self.agent_offers, "sessionCapabilities", "close")
         if can_close:
             result = self.told_by_us((yield Ask("session/close", params)))
@@ -91,13 +90,13 @@ class SessionCalls(PromptCalls):
             result = {}
             yield Tell({"method": "session/cancel", "params": {"sessionId": params["sessionId"]}})
         session = self.session(params["sessionId"])
-        session.is_open = False  # so that no prompt is promised what our agent refuses
+        session.is_open = False  # so that no prompt is accepted that our agent then refuses
         session.is_closed = not can_close
         self._withdraw(session)
         return result or {}
 
     def option_set(self, params: Message) -> Flow:
-        """Set an option of our agent, or the mode if that is what the option stands for."""
+        """Set an option of our agent, or the mode if the option represents the modes."""
         session = self.not_closed(params["sessionId"])
         if params.get("configId") == MODE_OPTION:
             asked = {"sessionId": session.session_id, "modeId": params["value"], **margin(params)}
@@ -109,7 +108,7 @@ class SessionCalls(PromptCalls):
             session.options = documents(document(result).get("configOptions") or [])
         return {"configOptions": options_outward(session, self), **margin(result)}
 
-    # A client of ours, an agent of version 2
+    # Our client, an agent of version 2
 
     def open(self, params: Message) -> Flow:
         return (yield from self._open_theirs("session/new", OPENING.outward(params, self)))
@@ -134,7 +133,7 @@ class SessionCalls(PromptCalls):
 
     def _announce(self, session: SessionState, commands: Json, is_new: bool) -> Steps[None]:
         if is_new:
-            yield Pause(0)  # after the answer: before it the session has no name
+            yield Pause(0)  # after the answer, since the client does not know the session before
         update: Message = {
             "sessionUpdate": "available_commands_update",
             "availableCommands": COMMANDS.inward(commands, self),
@@ -143,7 +142,7 @@ class SessionCalls(PromptCalls):
         yield Tell({"method": "session/update", "params": params})
 
     def close(self, params: Message) -> Flow:
-        """Close a session, and end the turns it has now; it may be opened again before the answer is there."""
+        """Close a session and end its present turns; it may be opened again before the answer arrives."""
         session = self.session(params["sessionId"])
         turns = list(session.turns)
         result = self.told_by_peer((yield Ask("session/close", params, to_peer=True)))
@@ -151,7 +150,7 @@ class SessionCalls(PromptCalls):
         return result or {}
 
     def set_mode(self, params: Message) -> Flow:
-        """Choose a mode by the option that is the mode."""
+        """Set a mode with the option that represents the modes."""
         session = self.session(params["sessionId"])
         chosen = {"configId": session.mode_option or MODE_OPTION, "type": "id", "value": params["modeId"]}
         result, _ = yield from self._choose(session, {**chosen, **margin(params)})
@@ -161,7 +160,7 @@ class SessionCalls(PromptCalls):
         session = self.session(params["sessionId"])
         kind = "boolean" if isinstance(params["value"], bool) else "id"
         if kind == "boolean" and params.get("type") != kind:
-            raise Fault(INVALID_PARAMS, 'Invalid params: a truth value needs the type "boolean"')
+            raise Fault(INVALID_PARAMS, 'Invalid params: a boolean value needs the type "boolean"')
         result, updates = yield from self._choose(session, {**params, "type": kind})
         for update in updates:
             if update["sessionUpdate"] == "current_mode_update":
@@ -171,7 +170,7 @@ class SessionCalls(PromptCalls):
         return {"configOptions": shown_options(session, self), **margin(result)}
 
     def _choose(self, session: SessionState, chosen: Message) -> Steps[tuple[Message, list[Message]]]:
-        """Set an option of an agent; gives its answer, and the updates that say what has changed."""
+        """Set an option of an agent; returns its answer, and the updates that report the changes."""
         said = {**chosen, "sessionId": session.session_id}
         result = document(self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True))))
         return result, changes_inward(session, result["configOptions"], {}, self)

@@ -1,4 +1,4 @@
-"""The nouns of version 2 as version 1 has them: content, tools, options, servers, logins, commands."""
+"""The types of version 2 in version 1: content, tools, options, servers, logins, commands."""
 
 from collections.abc import Collection
 
@@ -8,12 +8,12 @@ from ..engine.shapes import Fields, Items, Pair, Shape, ValuePair, Variants, Wor
 from ..engine.translator import Translator
 from .patches import FileTexts, make_patch, read_patch
 
-MODE_OPTION = "dragoman:mode"  # the config option that stands for the modes of version 1
-PLAN = "dragoman:plan"  # the plan that stands for the one without an id
+MODE_OPTION = "dragoman:mode"  # the config option that represents the modes of version 1
+PLAN = "dragoman:plan"  # the id of the plan that version 1 sends without an id
 
 
 class Open(Words):
-    """Words that version 2 may add to; one that version 1 does not know becomes the nearest, and is carried."""
+    """Words of an enumeration that may grow; one unknown to version 1 becomes the nearest, and is carried."""
 
     def __init__(self, known: Collection[str], otherwise: str, nearest: dict[str, str] | None = None) -> None:
         super().__init__({})
@@ -26,7 +26,7 @@ class Open(Words):
 
 
 def keep(value: Message, t: Translator, **more: Json) -> Message:
-    """Carry something along with whatever is carried already."""
+    """Add a value to those carried in `_meta`."""
     plain, kept = carried(value, t)
     return carry(plain, {**kept, **more}, t)
 
@@ -47,8 +47,9 @@ STATUS = Open(
     "in_progress",
     {"paused": "in_progress", "cancelled": "failed"},
 )
-_ANYTHING = ("rawInput", "rawOutput")  # here null is a value
-CLEARED = {"title": "", "kind": "other", "status": "pending", "content": [], "locations": []}  # what null means
+_ANYTHING = ("rawInput", "rawOutput")  # null is a value here
+# the value that null stands for
+CLEARED = {"title": "", "kind": "other", "status": "pending", "content": [], "locations": []}
 
 
 def _diff_outward(diff: Message, t: Translator) -> Message:
@@ -61,7 +62,7 @@ def _diff_outward(diff: Message, t: Translator) -> Message:
 
 
 def diff_inward(diff: Message, t: Translator) -> list[Message]:
-    """A diff of version 2 as one of version 1 for each file, or as words where it shows no text."""
+    """A diff of version 2 as a diff of version 1 for each file, or as a sentence if it shows no text."""
     found: list[Message] = []
     for change, shown in _shown(diff):
         if shown is None:
@@ -79,7 +80,7 @@ def diff_inward(diff: Message, t: Translator) -> list[Message]:
 
 
 def _shown(diff: Message) -> list[tuple[Message, FileTexts | None]]:
-    """The changes of a diff, each with what its patch shows of the file."""
+    """The changes of a diff, each with the texts that its patch shows."""
     patch, changes = members(diff.get("patch")), documents(diff["changes"])
     texts = read_patch(string(patch["text"])) if patch.get("format") == "git_patch" else []
     if len(texts) == len(changes) == 1 and "path" in changes[0]:
@@ -89,7 +90,7 @@ def _shown(diff: Message) -> list[tuple[Message, FileTexts | None]]:
 
 
 def parts(item: Message, found: list[Message], t: Translator) -> list[Message]:
-    """What one item became: the first carries the item, the others that they are part of it."""
+    """Mark the items made from one item: the first carries the item, the others a note that they belong to it."""
     found = found or [{"type": "content", "content": {"type": "text", "text": ""}}]
     return [carry(found[0], {"item": item}, t), *(carry(part, {"part": True}, t) for part in found[1:])]
 
@@ -100,7 +101,7 @@ CONTENT_ITEM = Variants(
 
 
 def contents_outward(value: Json, t: Translator) -> Json:
-    """The content of a tool call, with what was carried in the place of what stood for it."""
+    """The content of a tool call, with the carried items in place of those made from them."""
     if not isinstance(value, list):
         return value
     said = []
@@ -120,7 +121,7 @@ TOOL = Fields(
 
 
 def tool_inward(call: Message, t: Translator) -> Message:
-    """A tool call of version 2, its content apart, with null as what it clears a member to."""
+    """A tool call of version 2 and its content; a null becomes the value to which it resets the field."""
     nulls = [name for name in (*CLEARED, "name", "_meta") if name in call and call[name] is None]
     plain = {**call, **{name: CLEARED[name] for name in nulls if name in CLEARED}}
     if "name" in nulls:
@@ -131,7 +132,7 @@ def tool_inward(call: Message, t: Translator) -> Message:
 
 
 def tool_outward(call: Message, t: Translator) -> Message:
-    """A tool call of version 1, where null says nothing."""
+    """A tool call of version 1, where null means no change."""
     plain, kept = carried(call, t)
     nulls = [string(name) for name in elements(kept.pop("null", []))]
     if nulls:
@@ -225,7 +226,7 @@ STATE: Shape = Fields(carried=("background",))
 OPENING = Fields(shapes={"mcpServers": SERVERS})
 PROMPT = Fields(shapes={"prompt": BLOCKS})
 
-# What a block of content cannot do without; a type that is not here is for whoever knows it.
+# The required fields of each type of content; unknown types are left to the agent.
 _NEEDED = {
     "text": ("text",),
     "image": ("data", "mimeType"),
@@ -235,9 +236,9 @@ _NEEDED = {
 
 
 def fault_of(blocks: Json) -> str | None:
-    """What is wrong with the content of a prompt, which is answered before our agent has read it."""
+    """The fault in a prompt's content; checked here, since a prompt is accepted before our agent reads it."""
     if not isinstance(blocks, list) or not blocks:
-        return "an empty prompt" if blocks == [] else "the prompt is no list"
+        return "an empty prompt" if blocks == [] else "the prompt is not an array"
     for at, block in enumerate(blocks):
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
             return f"prompt[{at}] has no type"

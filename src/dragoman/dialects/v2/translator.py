@@ -1,9 +1,9 @@
-"""ACP version 2, spoken by a peer while inside everything is version 1.
+"""ACP version 2, for a peer that speaks it, while all other code knows version 1 only.
 
-With a client of version 2 a prompt is answered when it has its place in the conversation, and our agent's answer
-becomes the `state_update` that says why it stopped.  With an agent of version 2 it is the other way round: our
-prompt waits until the session is idle again.  What every agent of version 2 must have and one of version 1 may
-lack is seen to here.
+The prompt of a client of version 2 is answered when it has been added to the conversation, and our agent's answer
+becomes the `state_update` with the stop reason.  With an agent of version 2 it is the reverse: our prompt is
+answered when the session is idle again.  Calls that every agent of version 2 must answer, and that our agent may
+lack, are answered here.
 """
 
 from typing import ClassVar
@@ -19,7 +19,7 @@ from .handshake import (
     client_inward,
     client_outward,
     info_of,
-    is_welcome,
+    is_version_2_answer,
     offered,
     original,
 )
@@ -29,11 +29,11 @@ from .shapes import LOGINS
 
 VERSION = 2
 UNSUPPORTED = -32022
-# What version 2 has no call for goes by its name in version 1 between two of our kind.
+# Between two peers that translate, calls that version 2 lacks are sent under their names in version 1.
 _OURS = "_dragoman/v1/"
 
 
-# What an agent need not have, and where it says that it has.
+# Optional methods of an agent, and the capability that announces each.
 _OFFERED = {
     "session/load": ("loadSession",),
     **{f"session/{name}": ("sessionCapabilities", name) for name in ("list", "resume", "close", "fork")},
@@ -44,18 +44,18 @@ class V2(SessionCalls):
     name = "v2"
     takes_batches = True
     losses: ClassVar[dict[str, str]] = {
-        "diff without text": "a diff that names files and shows no text becomes a line of words in version 1",
-        "message replaced": "a message that takes back what was said is shown again as a new one in version 1",
-        "tool name cleared": "version 1 cannot take the name of a tool call back",
-        "boolean option": "a client of version 1 that did not say it can show switches is shown none",
-        "notices": "a client of version 1 that did not say it takes notices gets none it would show",
-        "compaction": "a client of version 1 that did not say it takes compactions gets none it would show",
-        "subagents": "a client of version 1 that did not say it takes subagents gets none it would show",
-        "plan without entries": "a plan in a file or in Markdown needs a client that said it takes plan updates",
-        "permission option": "an option that is neither yes nor no to version 1 is not offered there",
-        "permission outcome": "an outcome version 1 does not know is no approval: it becomes cancelled",
-        "session list": "an agent that cannot list sessions lists those of the connection",
-        "sse server": "version 2 has no MCP servers over SSE; one is passed on as a kind nobody knows",
+        "diff without text": "a diff that names files and shows no text becomes a sentence in version 1",
+        "message replaced": "a message whose earlier content is replaced is shown again as a new one in version 1",
+        "tool name cleared": "version 1 cannot clear the name of a tool call",
+        "boolean option": "a client of version 1 that does not announce switches is shown none",
+        "notices": "a client of version 1 that does not announce notices is shown none",
+        "compaction": "a client of version 1 that does not announce compactions is shown none",
+        "subagents": "a client of version 1 that does not announce subagents is shown none",
+        "plan without entries": "a plan in a file or in Markdown needs a client that announces plan updates",
+        "permission option": "an option of a kind that version 1 does not know is not offered there",
+        "permission outcome": "an outcome that version 1 does not know becomes cancelled",
+        "session list": "of an agent that cannot list sessions, those of the connection are listed",
+        "sse server": "version 2 has no MCP servers over SSE; one is passed on as an unknown kind",
     }
     to_agent: ClassVar[dict[str, MethodRow]] = {
         "initialize": MethodRow(inward="greeted", outward="greet"),
@@ -88,17 +88,17 @@ class V2(SessionCalls):
 
     _is_greeted = False
 
-    # The handshake
+    # Initialization
 
     def greeted(self, params: Message) -> Flow:
-        """A client of version 2 greets our agent."""
+        """Answer the `initialize` of a client of version 2."""
         requested = _version(params)
         if requested < VERSION:
             about: Message = {"requested": requested, "supported": [VERSION]}
             raise Fault(UNSUPPORTED, "Unsupported protocol version", about)
         offers = params.get("capabilities")
         offers = offers if isinstance(offers, dict) else {}
-        self.client_offers, self.is_kindred = client_inward(offers), original(offers) is not None
+        self.client_offers, self.peer_translates = client_inward(offers), original(offers) is not None
         asked: Message = {"protocolVersion": 1, "clientCapabilities": self.client_offers}
         asked |= {
             name: params[here] for name, here in (("clientInfo", "info"), ("_meta", "_meta")) if here in params
@@ -115,7 +115,7 @@ class V2(SessionCalls):
         return {**said, "_meta": result["_meta"]} if "_meta" in result else said
 
     def greet(self, params: Message) -> Flow:
-        """Our client greets an agent of version 2, or one that turns out to speak version 1."""
+        """Send our client's `initialize` to an agent of version 2, which may turn out to speak version 1."""
         _version(params)
         offers = params.get("clientCapabilities")
         self.client_offers = offers if isinstance(offers, dict) else {}
@@ -127,14 +127,14 @@ class V2(SessionCalls):
         said |= {"_meta": params["_meta"]} if "_meta" in params else {}
         answer = yield Ask("initialize", said, to_peer=True)
         result = document(self.told_by_peer(answer))
-        if not is_welcome(result):
-            again = yield Ask("initialize", params, to_peer=True)  # it knows nothing yet of what we lend
+        if not is_version_2_answer(result):
+            again = yield Ask("initialize", params, to_peer=True)  # it does not know our capabilities yet
             self.is_idle = True
             return {**document(document(again).get("result") or result), "protocolVersion": 1}
         logins = LOGINS.inward(result.get("authMethods") or [], self)
         theirs = document(result.get("capabilities") or {})
         self.agent_offers = agent_inward(theirs, bool(logins))
-        self.is_kindred, self._is_greeted = original(theirs) is not None, True
+        self.peer_translates, self._is_greeted = original(theirs) is not None, True
         heard: Message = {"protocolVersion": 1, "agentCapabilities": self.agent_offers, "authMethods": logins}
         heard |= {
             name: result[here] for name, here in (("agentInfo", "info"), ("_meta", "_meta")) if here in result
@@ -144,7 +144,7 @@ class V2(SessionCalls):
     # Calls
 
     def _call(self, message: Message, method: str, from_peer: bool) -> None:
-        """As any call, but for those that version 2 no longer has, and those that are not offered."""
+        """Translate a call; refuse those that version 2 no longer has, and those that are not offered."""
         if not self._is_greeted and method != "initialize":
             self._send(not from_peer, message)  # to be refused
         elif (from_peer and self._is_gone(method)) or (not from_peer and self._is_missing(method)):
@@ -159,7 +159,7 @@ class V2(SessionCalls):
     def _is_missing(self, method: str) -> bool:
         return method in _OFFERED and self.peer == "agent" and not offered(self.agent_offers, *_OFFERED[method])
 
-    # What one of version 1 can only answer as an extension
+    # Calls that a peer of version 1 can only answer as an extension
 
     def tool_cancelled(self, params: Message) -> Flow:
         return (yield from self._extended("_dragoman/tool_call/cancel", params, "tool call"))
@@ -175,10 +175,10 @@ class V2(SessionCalls):
 
 
 def _version(params: Message) -> int:
-    """The version somebody asks for."""
+    """The protocol version that a client requests."""
     version = params.get("protocolVersion")
     if isinstance(version, bool) or not isinstance(version, int | float):
         version = -1
     if not 0 <= version < 2**16 or version != int(version):
-        raise Fault(-32602, "Invalid params: protocolVersion is an integer from 0 to 65535")
+        raise Fault(-32602, "Invalid params: protocolVersion must be an integer from 0 to 65535")
     return int(version)

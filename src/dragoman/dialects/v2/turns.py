@@ -1,4 +1,4 @@
-"""The life of a prompt, and the updates and questions that come while the agent works on it."""
+"""Prompts from request to stop reason, and the updates and questions during a turn."""
 
 from ...foundation.documents import Json, document
 from ..engine.flows import Ask, Fault, Flow, Message, RunningFlow, StartFlow, Steps, Tell
@@ -24,7 +24,7 @@ NOT_FOUND, CANCELLED_CODE = -32002, -32800
 
 
 class Await(Ask):
-    """A flow waits until `fulfil` is called for the turn."""
+    """Suspend a flow until `fulfil` is called for the turn."""
 
     turn: PromptTurn
 
@@ -35,7 +35,7 @@ class Await(Ask):
 
 
 class UserQuestion(Ask):
-    """The user of a client is asked something; `session_id` is the session that waits for it, if one does."""
+    """A question to the user of a client; `session_id` is the session that waits for the answer, if one does."""
 
     session_id: str
 
@@ -49,19 +49,19 @@ PERMISSION_CALL, FORM_CALL = "session/request_permission", "elicitation/create"
 WITHDRAWN: dict[str, Message] = {
     PERMISSION_CALL: CANCELLED,
     FORM_CALL: {"action": "cancel"},
-}  # what a question ends as that nobody answers
+}  # the outcome of an unanswered question
 
 
 class PromptCalls(Translator):
-    """Prompts from one version to the other."""
+    """Translates prompts between the versions."""
 
     def __init__(self, peer: Peer, surroundings: Surroundings | None = None) -> None:
         super().__init__(peer, surroundings)
         self.sessions: Remembered[Json, SessionState] = Remembered()  # by session id
-        self.is_kindred = False  # the peer has version 1 inside, as we do
-        self._awaiting: dict[PromptTurn, RunningFlow] = {}  # the flow that waits for a turn to go on
-        self._turn_of: dict[RunningFlow | None, PromptTurn] = {}  # the turn a flow is about
-        self._questions: dict[tuple[bool, str], tuple[str, str]] = {}  # the user's: their session and method
+        self.peer_translates = False  # the peer translates from version 1, as we do
+        self._awaiting: dict[PromptTurn, RunningFlow] = {}  # turn -> the flow that waits for it
+        self._turn_of: dict[RunningFlow | None, PromptTurn] = {}  # flow -> its turn
+        self._questions: dict[tuple[bool, str], tuple[str, str]] = {}  # questions to the user: session and method
         self._last_asked = ""
         self._since = self.surroundings.now()
 
@@ -72,27 +72,27 @@ class PromptCalls(Translator):
         return found
 
     def not_closed(self, session_id: Json) -> SessionState:
-        """A session that its client has not closed; one that our agent goes on to know is closed all the same."""
+        """A session that its client has not closed; one is closed for the client even if our agent still has it."""
         session = self.session(session_id)
         if session.is_closed:
             raise Fault(NOT_FOUND, "Session not found", {"sessionId": session_id})
         return session
 
     def new_id(self, kind: str) -> str:
-        """An id that a later connection to the same session does not give again."""
+        """An id that no later connection to the same session uses again."""
         return f"{super().new_id(kind)}-{self._since}"
 
-    # An agent of ours, a client of version 2
+    # Our agent, a client of version 2
 
     def prompted(self, params: Message) -> Flow:
-        """Answer when the prompt has its place: at once, or when the turn before it is over."""
+        """Answer when the prompt has been accepted: at once, or after the turn before it."""
         if fault := fault_of(params["prompt"]):
             raise Fault(-32602, f"Invalid params: {fault}")
         session = self.not_closed(params["sessionId"])
         turn = PromptTurn(session.session_id, params["prompt"], new_message_id(USER, session, self))
         session.turns.append(turn)
         asked = _without_original(params) if original(params) else params
-        if not self.is_kindred:
+        if not self.peer_translates:
             asked = {**asked, "_meta": {**document(asked.get("_meta") or {}), MESSAGE_ID: turn.message_id}}
         yield StartFlow(self._work(turn, session, PROMPT.inward(asked, self)))
         turn.taking_back = (False, {"method": "$/cancel_request", "params": {"requestId": self._last_asked}})
@@ -106,12 +106,12 @@ class PromptCalls(Translator):
 
     def _inserted(self, turn: PromptTurn) -> list[Message]:
         turn.is_accepted = True
-        self.session(turn.session_id).voice = ("", "")
+        self.session(turn.session_id).last_message = ("", "")
         echo = {"sessionUpdate": "user_message", "messageId": turn.message_id, "content": turn.content}
         return [self._state(turn.session_id, {"state": "running"}), _update(turn.session_id, echo)]
 
     def _work(self, turn: PromptTurn, session: SessionState, params: Message) -> Steps[None]:
-        """Have our agent answer the prompt, and report how it ended."""
+        """Send the prompt to our agent, and report the stop reason."""
         answer = document((yield Ask("session/prompt", params)))
         refusal = None if turn.is_accepted else _refusal(answer)
         if not turn.is_accepted:
@@ -132,17 +132,17 @@ class PromptCalls(Translator):
         return OUTCOME.inward(self.told_by_peer(answer), self)
 
     def ask_form(self, params: Message) -> Flow:
-        """Have the user fill in a form, or visit a page, on the agent's behalf."""
+        """Ask the user to fill in a form, or to visit a page, on the agent's behalf."""
         session = (
             self.session(params["sessionId"]) if "sessionId" in params else self._session_of(params["requestId"])
         )
-        if session is not None and "requestId" in params:  # a prompt, which the client has had answered already
+        if session is not None and "requestId" in params:  # a prompt, whose request was answered already
             params = {name: member for name, member in params.items() if name != "requestId"}
             params["sessionId"] = session.session_id
         return self.told_by_peer((yield from self._ask_user(FORM_CALL, ELICITATION.outward(params, self), session)))
 
     def _ask_user(self, method: str, params: Json, session: SessionState | None) -> Steps[Message | None]:
-        """Ask the user, and say that the turn waits for them."""
+        """Ask the user, and report that the turn waits for the answer."""
         working = session is not None and bool(session.turns)
         if session is not None and working:
             yield Tell(self._state(session.session_id, {"state": "requires_action"}), to_peer=True)
@@ -152,24 +152,24 @@ class PromptCalls(Translator):
         return answer
 
     def _session_of(self, request_id: Json) -> SessionState | None:
-        """The session of a prompt, by the id its request has at our agent."""
+        """The session of a prompt, by the id of its request at our agent."""
         found = (turn for session in self.sessions.values() for turn in session.turns)
         asked = (turn for turn in found if turn.taking_back[1].get("params") == {"requestId": request_id})
         return next((self.session(turn.session_id) for turn in asked), None)
 
     def _asked_in(self, session: SessionState) -> list[tuple[bool, str]]:
-        """The questions of a session that the user has not answered yet."""
+        """The unanswered questions of a session."""
         asked = self._questions.items()
         return [key for key, (id, _) in asked if id == session.session_id and key in self._asking]
 
     def _withdraw(self, session: SessionState) -> None:
-        """The client cancelled: it need not answer what it was asked, and our agent waits for an answer."""
+        """Answer the open questions of a cancelled turn: the client need not, and our agent waits for them."""
         for key in self._asked_in(session):
             running, (_, method) = self._asking.pop(key), self._questions[key]
             self._send(True, {"method": "$/cancel_request", "params": {"requestId": key[1]}})
             self._carry_on(running, {"result": WITHDRAWN[method]})
 
-    # A client of ours, an agent of version 2
+    # Our client, an agent of version 2
 
     def prompt(self, params: Message) -> Flow:
         """Answer when the session is idle again."""
@@ -188,7 +188,7 @@ class PromptCalls(Translator):
             turn.is_accepted = True
             turn.message_id = result.get("messageId") or turn.message_id
             session.echoes[turn.message_id] = True
-            if turn.is_taken_back:  # too late to take it back as a request
+            if turn.is_taken_back:  # the request was answered, so it cannot be cancelled as a request
                 yield Tell(turn.taking_back[1], to_peer=True)
             if turn.outcome is None:
                 turn.outcome = yield Await(turn)
@@ -200,7 +200,7 @@ class PromptCalls(Translator):
             session.turns.remove(turn)
 
     def _take_state(self, update: Message, session: SessionState) -> list[Message]:
-        """A change of state: what it means for our prompts, and what version 1 has no word for."""
+        """Apply a change of state to our prompts, and carry the parts that version 1 lacks."""
         state, had_turns = update["state"], bool(session.turns)
         if state in ("running", "requires_action"):
             for turn in session.turns:
@@ -221,24 +221,24 @@ class PromptCalls(Translator):
             self.fulfil(turn, turn.outcome)
 
     def end_turns(self, session: SessionState, turns: list[PromptTurn]) -> None:
-        """The session is closed: nobody will say any more how the turns it had ended."""
+        """End the turns of a closed session, since no stop reason will be reported for them."""
         for turn in turns:
             if turn in session.turns and turn.outcome is None:
                 turn.outcome = {"result": {"stopReason": "cancelled"}}
                 self.fulfil(turn, turn.outcome)
         if (
             not session.turns and self.sessions.get(session.session_id) is session
-        ):  # else it was opened again meanwhile
+        ):  # otherwise it was opened again meanwhile
             self.sessions.pop(session.session_id, None)
 
     def shown_tool(self, session_id: Json, call: Message) -> Message:
-        """The tool call a question is about, as version 1 shows it."""
+        """The tool call that a question is about, in the form of version 1."""
         found = tool_inward(call, self)
         if isinstance(content := found.get("content"), list):
             found["content"] = contents_inward(content, self.session(session_id), self)
         return found
 
-    # What passes
+    # Messages that pass
 
     def piece_inward(self, piece: PieceParams, frame: bytes) -> bytes | None:
         return piece_in(piece, self.session(piece.session_id), frame)
@@ -257,7 +257,8 @@ class PromptCalls(Translator):
                 found = update_inward(update, session, self)
             return [(method, {**told, "update": one}) for one in found]
         if method == "session/cancel" and self.peer == "client":
-            self._send(False, {"method": method, "params": params})  # first: what ends then ends as cancelled
+            # first, so that turns that end now end as cancelled
+            self._send(False, {"method": method, "params": params})
             self._withdraw(self.session(document(params)["sessionId"]))
             return []
         return super().note_inward(method, params)
@@ -273,10 +274,10 @@ class PromptCalls(Translator):
                 turn.is_cancelled = True
         return super().note_outward(method, params)
 
-    # What the engine lacks: flows that wait for something to happen
+    # Beyond the engine: flows that wait for an event
 
     def fulfil(self, turn: PromptTurn, value: Message | None) -> None:
-        """Let the flow that waits for a turn go on."""
+        """Resume the flow that waits for a turn."""
         if running := self._awaiting.pop(turn, None):
             self._carry_on(running, value)
 
@@ -311,7 +312,7 @@ class PromptCalls(Translator):
             self._send(*turn.taking_back)
 
     def id_of(self, id: Json) -> Json:
-        """The id a request has at the side it came from, given the one a flow gave it."""
+        """The id of a request at the side that sent it, from the id that a flow gave it."""
         for (_, asked), running in self._asking.items():
             if asked == id and running.is_call:
                 return running.id
@@ -319,7 +320,7 @@ class PromptCalls(Translator):
 
 
 def _without_original(params: Message) -> Message:
-    """The prompt as version 1 had it, which may be empty."""
+    """The prompt as it was in version 1, where it may be empty."""
     meta = {name: member for name, member in document(params["_meta"]).items() if name != CARRIED}
     plain = {**params, **(original(params) or {}), "_meta": meta}
     return plain if meta else {name: member for name, member in plain.items() if name != "_meta"}
@@ -330,14 +331,14 @@ def _update(session_id: str, update: Message) -> Message:
 
 
 def _idle(answer: Message) -> Message:
-    """How our agent ended a turn, as a state."""
+    """The state that reports the end of our agent's turn."""
     if "error" in answer:
         return {"state": "idle", "stopReason": "error", "error": answer["error"]}
     return {"state": "idle", **document(answer.get("result") or {})}
 
 
 def _outcome(update: Message) -> Message:
-    """How an agent of version 2 ended its turns, as the answer to a prompt."""
+    """The answer to a prompt, from the state in which an agent of version 2 ended its turn."""
     if update.get("stopReason") == "error":
         return {"error": update.get("error") or {"code": -32603, "message": "The agent reports an error"}}
     said = {name: update[name] for name in ("usage", "_meta") if update.get(name) is not None}
@@ -346,7 +347,7 @@ def _outcome(update: Message) -> Message:
 
 
 def _refusal(answer: Message) -> Message | None:
-    """Why a prompt never came to have its place; None if it has after all."""
+    """The error of a prompt that was not accepted; None if it was accepted after all."""
     if "error" in answer:
         return Fault.of(answer["error"]).error
     is_cancelled = document(answer.get("result") or {}).get("stopReason") == "cancelled"

@@ -1,7 +1,7 @@
-"""Session updates, version 2 to version 1 and back, one function a variant.
+"""Session updates, from version 2 to version 1 and back, with one function for each variant.
 
-What has no place in version 1 travels as a `session_info_update` that changes nothing, with the update in `_meta`.
-An update that becomes several carries the whole in the first of them.
+An update that version 1 lacks travels in the `_meta` of a `session_info_update` that changes nothing.  Where one
+update becomes several, the first carries the whole.
 """
 
 from collections.abc import Callable
@@ -40,13 +40,13 @@ Turning = Callable[[Message, SessionState, "PromptCalls"], list[Message]]
 
 
 def update_inward(update: Message, session: SessionState, t: "PromptCalls") -> list[Message]:
-    """The updates of version 1 that say what one of version 2 does."""
+    """The updates of version 1 for an update of version 2."""
     turning = INWARD.get(string(update.get("sessionUpdate", "")))
     return turning(update, session, t) if turning else [update]
 
 
 def update_outward(update: Message, session: SessionState, t: "PromptCalls") -> list[Message]:
-    """The updates of version 2 that say what one of version 1 does."""
+    """The updates of version 2 for an update of version 1."""
     kind = string(update.get("sessionUpdate", ""))
     if "_meta" in update:
         _, kept = carried(update, t)
@@ -64,7 +64,7 @@ def update_outward(update: Message, session: SessionState, t: "PromptCalls") -> 
 
 
 def carrier(update: Message, t: Translator) -> Message:
-    """An update that changes nothing, to carry one that version 1 does not have."""
+    """An update that changes nothing and carries one that version 1 lacks."""
     return carry({"sessionUpdate": "session_info_update"}, {"update": update}, t)
 
 
@@ -83,7 +83,7 @@ def _chunk_in(update: Message, session: SessionState, t: Translator) -> list[Mes
 
 
 def piece_in(piece: PieceParams, session: SessionState, frame: bytes) -> bytes | None:
-    """As `_chunk_in`, of a piece of text."""
+    """As `_chunk_in`, for a piece of text."""
     chunk = piece.update
     id = chunk.message_id
     if chunk.session_update == "user_message_chunk" or id is UNSET:
@@ -96,7 +96,7 @@ def piece_in(piece: PieceParams, session: SessionState, frame: bytes) -> bytes |
 
 
 def _message_in(update: Message, session: SessionState, t: Translator) -> list[Message]:
-    """A whole message: what is new of it, or all of it under another id where it takes back what was said."""
+    """A whole message: its new content, or all of it under another id where it replaces earlier content."""
     id, given = update["messageId"], update.get("content")
     if update["sessionUpdate"] == "user_message" and _is_echo(session, id, given):
         return []
@@ -122,7 +122,7 @@ def _message_in(update: Message, session: SessionState, t: Translator) -> list[M
 
 
 def _is_echo(session: SessionState, id: Json, content: Json) -> bool:
-    """Whether a message of the user only repeats the prompt of a turn that is under way."""
+    """Whether a user message only repeats the prompt of a turn in progress."""
     if id in session.echoes:
         return True
     for turn in session.turns:
@@ -144,7 +144,7 @@ def _chunk_out(update: Message, session: SessionState, t: "PromptCalls") -> list
 
 
 def piece_out(piece: PieceParams, session: SessionState, t: "PromptCalls", frame: bytes) -> bytes:
-    """As `_chunk_out`, of a piece of text."""
+    """As `_chunk_out`, for a piece of text."""
     chunk = piece.update
     given = None if chunk.message_id is UNSET else chunk.message_id
     id = _message_id(chunk.session_update, given, session, t)
@@ -155,21 +155,21 @@ def piece_out(piece: PieceParams, session: SessionState, t: "PromptCalls", frame
 
 
 def _message_id(kind: str, given: Json, session: SessionState, t: "PromptCalls") -> str:
-    """The id of a message, which in version 2 all have: what one speaker says in a row is one."""
+    """The id of a message, which version 2 requires; consecutive chunks of one speaker are one message."""
     if isinstance(given, str):
         id = session.user_message_id(given) if kind == USER else given
-    elif session.voice[0] == kind:
-        id = session.voice[1]
+    elif session.last_message[0] == kind:
+        id = session.last_message[1]
     else:
         id = new_message_id(kind, session, t)
-    session.voice = (kind, id)
+    session.last_message = (kind, id)
     return id
 
 
 def new_message_id(kind: str, session: SessionState, t: "PromptCalls") -> str:
-    """An id for a message that has none: told again it gets the same, if all before it was counted."""
+    """An id for a message that has none; in a replay it is the same, if all messages before it were counted."""
     number = session.number(kind)
-    if kind == USER and not t.is_kindred:
+    if kind == USER and not t.peer_translates:
         return f"{PROMPT_ID}{t.new_id('user') if number is None else number}"
     return OURS + t.new_id("message") if number is None else f"{MADE_UP_ID}{kind}-{number}"
 
@@ -195,7 +195,7 @@ def _tool_in(update: Message, session: SessionState, t: "PromptCalls") -> list[M
 
 
 def _chunk_of_tool_in(update: Message, session: SessionState, t: "PromptCalls") -> list[Message]:
-    """One more item: version 1 has no word for that, and hears all of them again."""
+    """One more content item; version 1 cannot add one, so it gets all items again."""
     id = update["toolCallId"]
     more = contents_inward([update["content"]], session, t)
     session.tools[id] = content = [*session.tools.get(id, ()), *more]
@@ -211,7 +211,7 @@ def contents_inward(items: list[Json], session: SessionState, t: "PromptCalls") 
         match item:
             case {"type": "diff"}:
                 found += diff_inward(document(item), t)
-            case {"type": "terminal"} if not t.is_kindred:  # an agent of version 1 has none of its own
+            case {"type": "terminal"} if not t.peer_translates:  # an agent of version 1 has no terminals of its own
                 shown = document(item)
                 terminal = session.terminals.get(shown["terminalId"]) or ShownTerminal()
                 session.terminals[shown["terminalId"]] = terminal
@@ -226,7 +226,7 @@ def _contents_out(items: list[Json], t: Translator) -> list[Json]:
 
 
 def _tool_out(update: Message, session: SessionState, t: Translator) -> list[Message]:
-    session.voice = ("", "")
+    session.last_message = ("", "")
     if update.get("title"):
         session.titles[update["toolCallId"]] = update["title"]
     return [{**tool_outward(update, t), "sessionUpdate": "tool_call_update"}]
@@ -248,7 +248,7 @@ def _terminal_in(update: Message, session: SessionState, t: Translator) -> list[
 
 
 def _shown_again(id: Json, terminal: ShownTerminal, session: SessionState, t: Translator) -> list[Message]:
-    """The tool calls that show a terminal, with what it shows now."""
+    """The tool calls that contain a terminal, with its present text."""
     found = []
     for tool, content in session.tools.items():
         items = [document(carried(document(item), t)[1].get("item") or {}) for item in content]
@@ -282,13 +282,13 @@ def _plan_in(update: Message, session: SessionState, t: Translator) -> list[Mess
 
 
 def _plan_out(update: Message, session: SessionState, t: Translator) -> list[Message]:
-    session.voice = ("", "")
+    session.last_message = ("", "")
     plan = PLAN_CONTENT.outward({"type": "items", "planId": PLAN, "entries": update["entries"]}, t)
     return [_without({**update, "sessionUpdate": "plan_update", "plan": plan}, "entries")]
 
 
 def _plan_update_out(update: Message, session: SessionState, t: Translator) -> list[Message]:
-    session.voice = ("", "")
+    session.last_message = ("", "")
     return [{**update, "plan": PLAN_CONTENT.outward(update["plan"], t)}]
 
 
@@ -339,7 +339,7 @@ def _subagent_out(update: Message, session: SessionState, t: Translator) -> list
 
 
 def _offered(name: str) -> Turning:
-    """An update that a client of version 1 takes only if it said so."""
+    """An update that a client of version 1 receives only if it announced the capability."""
 
     def turning(update: Message, session: SessionState, t: Translator) -> list[Message]:
         if offered(t.client_offers, "session", name):

@@ -1,4 +1,4 @@
-"""WebSocket and Streamable HTTP: the way to an agent behind a URL, and an agent on the web."""
+"""WebSocket and Streamable HTTP: reach an agent at a URL, and serve an agent on the web."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Where a remote agent is: its URL, the headers every request carries, the socket that leads there."""
+"""The address of a remote agent: its URL, the headers of every request, the socket to it."""
 
 import asyncio
 import contextlib
@@ -21,23 +21,23 @@ from .proxies import open_tunnel, proxy_for
 CONNECTION = "acp-connection-id"
 SESSION = "acp-session-id"
 LAST_EVENT = "last-event-id"
-NUMBER = "idempotency-key"  # of a POST between two ends that resume
-GENERATION = "acp-generation"  # of a reader between two ends that resume: the number of the try to read
+NUMBER = "idempotency-key"  # the header with the number of a POST, between two ends that resume
+GENERATION = "acp-generation"  # the header with the number of the attempt to read, between two ends that resume
 
-DIAL_TIMEOUT = 10.0  # seconds for a socket, its TLS and the first answer
-SILENCE = 45.0  # seconds without a sign of life, keep-alives included, after which a wire counts as dropped
-PATIENCE = 60.0  # seconds to try to come back after a drop
-LAST_WORDS = 0.5  # seconds for messages still on their way when a wire closes
-PING_EVERY = 20.0  # seconds; a peer that is silent for twice as long on a WebSocket is gone
-TEMPORARY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another try may do
-LONGEST_PAUSE = 5.0  # seconds between two tries
-SHORTEST_PAUSE = 0.25  # seconds between two tries when somebody is in a hurry
+DIAL_TIMEOUT = 10.0  # seconds for the socket, TLS and the first answer
+SILENCE = 45.0  # seconds without any bytes, keep-alives included, after which a connection counts as dropped
+PATIENCE = 60.0  # seconds of attempts to reconnect after a drop
+LAST_WORDS = 0.5  # seconds for unsent messages when a transport closes
+PING_EVERY = 20.0  # seconds; a WebSocket peer that is silent for twice as long counts as disconnected
+TEMPORARY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another attempt may succeed
+LONGEST_PAUSE = 5.0  # seconds between two attempts
+SHORTEST_PAUSE = 0.25  # seconds between two attempts when a caller waits
 MAX_RETURNS, RETURN_RATE = (
     100,
     10.0,
-)  # times that a wire may come back at once, and in a second, whether or not messages passed
+)  # reconnects allowed at once, and per second, whether or not messages passed
 
-# Headers that carry a credential, and words in the names of others that do.
+# Headers that carry a credential, and words that mark the names of other such headers.
 CREDENTIALS = ("authorization", "cookie", "api-key", "apikey", "token", "secret", "password", "credential")
 
 PORTS = {"ws": 80, "http": 80, "wss": 443, "https": 443}
@@ -47,13 +47,13 @@ T = TypeVar("T")
 
 
 class Address(Struct, frozen=True):
-    """A URL taken apart."""
+    """The parts of a URL."""
 
     scheme: str
     host: str
     port: int
     target: str  # path and query
-    zone: str = ""  # the network interface that leads to an IPv6 address of the local link; told to nobody else
+    zone: str = ""  # the network interface of a link-local IPv6 address; not sent to the server
 
     @property
     def is_secure(self) -> bool:
@@ -66,13 +66,13 @@ class Address(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The URL for people: without its query, which may hold a secret."""
+        """The URL for messages and logs: without its query, which may contain a secret."""
         authority = self.authority.replace("]", f"%25{self.zone}]") if self.zone else self.authority
         return f"{self.scheme}://{authority}{self.target.partition('?')[0]}"
 
     @property
     def node(self) -> str:
-        """The host as the resolver takes it."""
+        """The host in the form that the resolver takes."""
         return f"{self.host}%{self.zone}" if self.zone else self.host
 
     @property
@@ -83,7 +83,7 @@ class Address(Struct, frozen=True):
 
 
 def read_url(url: str, headers: Mapping[str, str] | None = None) -> tuple[Address, list[tuple[str, str]]]:
-    """A URL as an address and the headers to send there; credentials never go over an open network in the clear.
+    """The address of a URL and the headers to send; credentials never cross a network without TLS.
 
     Everything is checked here, before any library sees it.  Errors name a header and never quote its value.
     """
@@ -120,11 +120,11 @@ def _read_zone(host: str) -> tuple[str, str]:
     zone = zone.removeprefix("25") or zone
     if zone in (known for index, name in socket.if_nameindex() for known in (str(index), name)):
         return host, zone
-    raise AgentStartError(f"there is no network interface {zone!r} here, which the address {host} is to be behind")
+    raise AgentStartError(f"this machine has no network interface {zone!r}, which the address {host} names")
 
 
 def _read_host(host: str) -> str:
-    """A host as the resolver takes it: in ASCII, without a part that is empty or too long."""
+    """A host in the form that the resolver takes: in ASCII, without parts that are empty or too long."""
     if ":" in host or host.replace(".", "").isdigit():
         return host
     try:
@@ -137,7 +137,7 @@ def _read_host(host: str) -> str:
 
 
 def _read_header(name: str, value: str) -> tuple[str, str]:
-    """A header as it may be sent; the white space around a value, such as a file's last newline, is left out."""
+    """A valid header; white space around the value, such as a file's last newline, is removed."""
     if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
         raise AgentStartError(f"{name!r} is not a header name")
     value = value.strip(" \t\r\n")
@@ -153,7 +153,8 @@ async def open_socket(
     loop = asyncio.get_running_loop()
     options: dict[str, Any] = {}
     if address.is_secure:
-        options["ssl"] = tls or await asyncio.to_thread(ssl.create_default_context)  # it reads files
+        # in a thread, since it reads files
+        options["ssl"] = tls or await asyncio.to_thread(ssl.create_default_context)
         if protocols:
             options["ssl"].set_alpn_protocols(protocols)
         options["server_hostname"] = address.host
@@ -172,7 +173,7 @@ async def open_socket(
 
 
 def notice_silence(transport: asyncio.BaseTransport) -> None:
-    """Have the system give up on a peer that no longer acknowledges our packets."""
+    """Make the system end a connection whose peer no longer acknowledges packets."""
     sock = transport.get_extra_info("socket")
     if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
         with contextlib.suppress(OSError):  # not a TCP socket
@@ -180,7 +181,7 @@ def notice_silence(transport: asyncio.BaseTransport) -> None:
 
 
 def why_unreachable(exc: BaseException) -> str:
-    """Why an address was not reached, in a few words."""
+    """A short reason why an address was not reached."""
     if isinstance(exc, TimeoutError) and not isinstance(exc, socket.gaierror):
         return "no answer in time"
     if isinstance(exc, ssl.SSLCertVerificationError):
@@ -197,10 +198,10 @@ def why_unreachable(exc: BaseException) -> str:
 
 
 class Persistence:
-    """Tries to come back after a drop: pauses grow, and patience runs out, as long as they lead to nothing.
+    """Reconnects after a drop; while that fails, pauses grow until the patience is used up.
 
-    A return led to something when a frame was heard after it, or when it lasted.  Returns have a rate of their own
-    all the same: a server may say one frame after each of them and drop.
+    A reconnect succeeded if a frame arrived after it, or if it lasted.  Reconnects have a rate limit as well, since
+    a server could send one frame after each of them and drop the connection.
     """
 
     def __init__(self, patience: float) -> None:
@@ -208,16 +209,16 @@ class Persistence:
         self._deadline: float | None = None
         self._returned_at: float | None = None
         self._pauses = _pauses()
-        self._returns: float = MAX_RETURNS  # how many more there may be at once,
+        self._returns: float = MAX_RETURNS  # how many reconnects are allowed at once,
         self._counted_at = asyncio.get_running_loop().time()  # as of then
         self._hurried = asyncio.Event()
 
     def retry_soon(self) -> None:
-        """Somebody waits for the next try: make it soon."""
+        """Make the next attempt soon, since a caller waits for it."""
         self._hurried.set()
 
     def reward(self) -> None:
-        """It was worth it: something was heard again."""
+        """Note that a reconnect succeeded: a frame arrived."""
         if self._deadline is not None:
             self._deadline, self._pauses = None, _pauses()
 
@@ -227,7 +228,7 @@ class Persistence:
         return self.patience if self._deadline is None else self._deadline - asyncio.get_running_loop().time()
 
     async def persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try until it works; when patience is over, raises the error of the last try.
+        """Try until it works; when the patience is used up, raises the error of the last attempt.
 
         An attempt raises OSError or TimeoutError for a temporary failure; any other error is final.
         """
@@ -237,10 +238,11 @@ class Persistence:
         if self._deadline is None:
             self._deadline = loop.time() + self.patience
         elif loop.time() >= self._deadline:
-            raise ConnectionResetError(0, "it drops every connection before anything is heard")
+            raise ConnectionResetError(0, "it drops every connection before it sends anything")
         await self._keep_rate()
         for pause in self._pauses:
-            await self._pause(min(pause, max(self._deadline - loop.time(), 0)))  # the last try is at the deadline
+            # the last attempt is at the deadline
+            await self._pause(min(pause, max(self._deadline - loop.time(), 0)))
             try:
                 result = await attempt()
             except (OSError, TimeoutError):
@@ -268,7 +270,7 @@ class Persistence:
 
 
 def _pauses() -> Iterator[float]:
-    """How long to wait before each try: not at all, then longer and longer, never in step with others."""
+    """The pauses before each attempt: none, then longer ones, random so that clients do not act in step."""
     yield 0
     pause = 0.05
     while True:

@@ -1,20 +1,20 @@
-"""The cookies a server gave us: kept as long as the wire, and across its reconnects, for sticky routing."""
+"""The cookies of a server, kept for the life of a transport and across its reconnects, for sticky routing."""
 
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 
-MOST = 50  # cookies that a server may make us keep
-LONGEST = 4096  # bytes of one of them
+MOST = 50  # cookies kept
+LONGEST = 4096  # bytes of one cookie
 
 
 class CookieJar:
-    """The cookies of one endpoint: it is the only address they are ever sent to."""
+    """The cookies of one endpoint; they are sent to no other address."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
 
     def store(self, set_cookies: Iterable[str]) -> None:
-        """Take in `Set-Cookie` headers; one that has run out takes its cookie away."""
+        """Apply `Set-Cookie` headers; an expired one removes its cookie."""
         for header in set_cookies:
             first, _, attributes = header.partition(";")
             name, equals, value = first.strip().partition("=")

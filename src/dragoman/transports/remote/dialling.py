@@ -1,4 +1,4 @@
-"""The way to an agent behind a URL."""
+"""Open a transport to an agent at a URL."""
 
 import ssl
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ async def dial(
     tls: ssl.SSLContext | None = None,
     patience: float = PATIENCE,
 ) -> Transport:
-    """A wire to an ACP server at a ws://, wss://, http:// or https:// URL.
+    """A transport to an ACP server at a ws://, wss://, http:// or https:// URL.
 
-    After a drop it tries for `patience` seconds to come back.
+    After a drop it tries to reconnect for `patience` seconds.
     """
     try:
         if url.strip().lower().startswith(("ws:", "wss:")):

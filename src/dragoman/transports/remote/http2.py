@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from hyperframe.frame import Frame, GoAwayFrame
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-STREAM_WINDOW = 1024 * 1024  # bytes of one stream on their way
-SOCKET_WINDOW = 16 * 1024 * 1024  # and of all of them: one that is held must not hold up the others
-BEGINNING = 32 * 1024  # bytes of bodies on a socket that are sent in frames of at most so many:
+STREAM_WINDOW = 1024 * 1024  # unacknowledged bytes of one stream
+SOCKET_WINDOW = 16 * 1024 * 1024  # and of all streams; a held stream must not delay the others
+BEGINNING = 32 * 1024  # bytes of bodies that a socket sends in frames of at most this size:
 FIRST_FRAMES = 512
 MAX_HEADERS = 64 * 1024
 MAX_STREAMS = 1024
-MAX_UNREAD = 4 * 1024 * 1024  # bytes that wait for the peer, beyond which it is given up: data waits elsewhere
-MAX_UNHEARD = MAX_HEADERS + 64 * 1024  # bytes without a whole frame among them; no frame may be as large
+MAX_UNREAD = 4 * 1024 * 1024  # waiting bytes above which the peer is given up; bodies wait elsewhere
+MAX_UNHEARD = MAX_HEADERS + 64 * 1024  # bytes without a complete frame; no frame may be as large
 
 logging.getLogger("hpack").setLevel(logging.INFO)  # it would log every header, credentials included
 
 
 class LastingConnection(h2.connection.H2Connection):
-    """Goes on after GOAWAY: the peer wants no more streams, and those that are open may end (RFC 9113, 6.8).
+    """Continues after GOAWAY: the peer accepts no new streams, but open ones may end (RFC 9113, 6.8).
 
     h2 takes it for the end of the connection: it drops unsent data, and fails at the next frame.
     """
@@ -43,14 +43,14 @@ class LastingConnection(h2.connection.H2Connection):
 
 
 class Http2(asyncio.Protocol):
-    """The part that is alike on both sides."""
+    """The common part of both sides."""
 
     transport: asyncio.Transport
 
     def __init__(self, *, is_client: bool) -> None:
         config = h2.config.H2Configuration(
             client_side=is_client, header_encoding=None
-        )  # a header's bytes are its sender's
+        )  # header bytes are kept as they were sent
         self._h2 = LastingConnection(config)
         self._h2.local_settings = h2.settings.Settings(
             client=is_client,
@@ -67,7 +67,7 @@ class Http2(asyncio.Protocol):
         self._allowance = Allowance()
         self._unheard = 0  # bytes since the last event
         self._sent_size = 0  # bytes of bodies
-        self._windows = asyncio.Event()  # some window has opened, or a stream has closed
+        self._windows = asyncio.Event()  # set when a window has opened or a stream has closed
         self.is_gone = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -101,22 +101,22 @@ class Http2(asyncio.Protocol):
         raise NotImplementedError
 
     def lose(self, exc: Exception) -> None:
-        """Nothing more will come on any stream."""
+        """Nothing more will arrive on any stream."""
         raise NotImplementedError
 
     def spend(self, weight: int = 1) -> None:
-        """Count frames that cost us and not the peer; a peer that sends too many is disconnected."""
+        """Count frames that cost only us; a peer that sends too many is disconnected."""
         if not self._allowance.spend(weight) and not self.transport.is_closing():
             self._h2.close_connection(h2.errors.ErrorCodes.ENHANCE_YOUR_CALM)
             self._flush()
             self.transport.close()
 
     def sent(self) -> None:
-        """A frame of a head or a body is on its way; the peer may answer it with several of its own."""
+        """Note that a frame of a head or a body was sent; the peer may answer it with several frames."""
         self._allowance.earn(EARNED)
 
     async def send_data(self, stream: int, data: bytes, *, ends: bool) -> None:
-        """Send part of a body as the peer has room for it; raises ConnectionResetError when it is not wanted."""
+        """Send part of a body as the peer has room; raises ConnectionResetError when the peer does not want it."""
         view, flushed = memoryview(data), 0
         while True:
             while not self._writable.is_set():
@@ -143,8 +143,8 @@ class Http2(asyncio.Protocol):
                 return
 
     def _largest_frame(self) -> int:
-        """Bytes for the next frame: a frame is nothing until it is whole, so a socket that may not last long
-        begins with small ones.
+        """The size of the next frame.  A partial frame is useless, so a socket that may be short-lived begins with
+        small ones.
         """
         return FIRST_FRAMES if self._sent_size < BEGINNING else self._h2.max_outbound_frame_size
 
@@ -154,7 +154,7 @@ class Http2(asyncio.Protocol):
         await self._windows.wait()
 
     def acknowledge(self, stream: int, size: int) -> None:
-        """Have the peer send more: so many bytes of a stream were taken."""
+        """Let the peer send more, since `size` bytes of a stream were taken."""
         if size and not self.is_gone:
             try:
                 self._h2.acknowledge_received_data(size, stream)

@@ -1,4 +1,4 @@
-"""Checks for the libraries of WebSocket and HTTP; without them its import raises an error with the extra."""
+"""Check for the libraries of WebSocket and HTTP: without them, this import raises an error that names the extra."""
 
 from importlib.util import find_spec
 

@@ -1,20 +1,20 @@
-"""Limits on a peer's cost: empty frames, messages that do not end, and the bytes of those."""
+"""Limits on the cost of a peer: empty frames, messages that do not end, and the bytes of those."""
 
 import asyncio
 from collections.abc import Callable
 
 from .addresses import SILENCE
 
-SMALL = 16  # bytes: a frame with less holds no message, and costs its sender nothing
-BURST, RATE = 2000, 200.0  # such frames a peer may send at once, and in a second
-EARNED = 4  # such frames that go with one that says something
-SLOWEST = 4096  # bytes a second of a message that is not whole
-FLOODED = "it sends too much that says nothing"
-LATE = 1.0  # seconds after which a timer says more of this process than of its peer
+SMALL = 16  # bytes; a smaller frame contains no message and costs its sender nothing
+BURST, RATE = 2000, 200.0  # such frames that a peer may send at once, and per second
+EARNED = 4  # such frames allowed for each frame with content
+SLOWEST = 4096  # bytes a second of an incomplete message
+FLOODED = "it sends too many empty frames"
+LATE = 1.0  # seconds; a timer that is later shows that this process stood still, not that its peer was slow
 
 
 class Allowance:
-    """How often a peer may do things that cost us and not the peer."""
+    """How often a peer may do things that cost only us."""
 
     def __init__(self) -> None:
         self._clock = asyncio.get_running_loop().time
@@ -22,7 +22,7 @@ class Allowance:
         self._at = self._clock()
 
     def spend(self, weight: int = 1) -> bool:
-        """Count one more; false when it is one too many."""
+        """Count one more; false when the limit is exceeded."""
         self._left -= weight
         if self._left < 0:
             now = self._clock()
@@ -31,7 +31,7 @@ class Allowance:
         return self._left >= 0
 
     def earn(self, count: int) -> None:
-        """We gave reason for so many."""
+        """Allow `count` more, which our own messages cause."""
         self._left = min(BURST, self._left + count)
 
 
@@ -45,7 +45,7 @@ class PeerPace:
         self._timer: asyncio.TimerHandle | None = None
 
     def go_on(self, size: int) -> None:
-        """So many bytes came, and it is not finished."""
+        """Note that `size` bytes arrived and the message is not complete."""
         latest = self._loop.time() + SILENCE
         if self._timer is None:
             self._deadline = latest
@@ -54,7 +54,7 @@ class PeerPace:
             self._deadline = min(latest, self._deadline + size / SLOWEST)
 
     def stop(self) -> None:
-        """The message is complete, or we do not read."""
+        """Stop the check: the message is complete, or we do not read."""
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -62,7 +62,7 @@ class PeerPace:
     def _look(self) -> None:
         now = self._loop.time()
         assert self._timer
-        if now > self._timer.when() + LATE:  # this process stood still, and bytes that came meanwhile are unread
+        if now > self._timer.when() + LATE:  # this process stood still, and bytes that arrived meanwhile are unread
             self._deadline = max(self._deadline, now + LATE)
         self._timer = None
         if now < self._deadline:
@@ -72,13 +72,13 @@ class PeerPace:
 
 
 class UnfinishedMessages:
-    """Counts the bytes of all messages of a peer that are not whole yet."""
+    """Counts the bytes of all incomplete messages of a peer."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._held = 0
 
     def change(self, size: int) -> bool:
-        """So many bytes more are held, or fewer; false when they are too many."""
+        """Add to the bytes held, or subtract from them; false when they are too many."""
         self._held += size
         return self._held <= self._most

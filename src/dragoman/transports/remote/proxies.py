@@ -1,6 +1,6 @@
-"""The way through a proxy that the environment names: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`.
+"""Connect through the proxy that the environment names: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`.
 
-Everything goes through a tunnel (CONNECT), so that the proxy sees no more than where it leads.
+Everything goes through a tunnel (CONNECT), so that the proxy sees only the destination.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ MAX_HEAD = 16 * 1024  # bytes of a proxy's answer
 class WebProxy(Struct, frozen=True):
     host: str
     port: int
-    credentials: str  # for Proxy-Authorization; empty for none
+    credentials: str  # the value of Proxy-Authorization; empty for none
 
     @property
     def shown(self) -> str:
@@ -31,7 +31,7 @@ class WebProxy(Struct, frozen=True):
 
 
 def proxy_for(address: "Address") -> WebProxy | None:
-    """The proxy that leads to an address; None for this machine and its links, and where none is named."""
+    """The proxy for an address; None for this machine, link-local addresses, and if none is configured."""
     if address.is_local or address.zone or proxy_bypass_environment(f"{address.host}:{address.port}"):
         return None
     known = getproxies_environment()
@@ -44,13 +44,15 @@ def proxy_for(address: "Address") -> WebProxy | None:
     except ValueError:
         host, port = None, 0
     if not host or parts.scheme != "http":
-        raise AgentStartError("the proxy that the environment names cannot be used: it takes an http:// URL")
+        raise AgentStartError(
+            "the proxy that the environment names cannot be used: its URL must begin with http://"
+        )
     pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
     return WebProxy(host, port, b64encode(pair.encode()).decode() if parts.username else "")
 
 
 async def open_tunnel(proxy: WebProxy, address: "Address") -> socket.socket:
-    """A socket that leads to an address through a proxy; raises OSError when there is none."""
+    """A socket to an address through a proxy; raises OSError when it cannot be reached."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
     family, kind, protocol, _, place = found[0]

@@ -1,4 +1,4 @@
-"""Reads the id, method and session of a frame, which decide where it is sent, without reading the rest."""
+"""Read the id, method and session of a frame, which decide where it is sent, without reading the rest."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from ...framing import Oversize
 
 
 class MessageHead(Struct, frozen=True):
-    """A frame's id, method and session; `opened` is the session an answer says was opened."""
+    """A frame's id, method and session; `opened` is the session that an answer has opened."""
 
-    id: bytes = b""  # as JSON, one spelling for one id; empty for a notification
+    id: bytes = b""  # as JSON, always in the same spelling; empty for a notification
     method: str | None = None
     session: str | None = None
     opened: str | None = None
@@ -65,9 +65,9 @@ BINARY = "came in a binary frame, and messages are text frames"
 
 
 def head_of(frame: bytes | Oversize) -> MessageHead:
-    """The id, method and session of a frame; `NOTHING` when it is no message.
+    """The id, method and session of a frame; `NOTHING` when it is not a message.
 
-    A frame that is too large or broken is read as far as possible: its id is enough for an outcome.
+    A frame that is too large or broken is read as far as possible, since its id is enough to answer it.
     """
     if isinstance(frame, Oversize):
         return _head_from_ends(outline(frame))
@@ -87,7 +87,7 @@ def _head_from_ends(seen: Document) -> MessageHead:
 
 
 def _one_spelling(id: bytes) -> bytes:
-    """An id in one spelling, to compare it: JSON can write the same character in several ways."""
+    """An id in one spelling, so that it can be compared: JSON can write the same character in several ways."""
     if b"\\" in id:
         try:
             return msgspec.json.encode(msgspec.json.decode(id))
@@ -105,7 +105,7 @@ def _session_in(value: Raw) -> str | None:
 
 
 def asked_version(frame: bytes) -> object:
-    """The version of the protocol that `initialize` asks for; None for another message."""
+    """The version of the protocol that `initialize` requests; None for another message."""
     try:
         return _read_greeting(frame).params.protocol_version
     except (codec.Malformed, UnicodeDecodeError, RecursionError):
@@ -113,7 +113,7 @@ def asked_version(frame: bytes) -> object:
 
 
 class Withdrawal(Struct, frozen=True):
-    """What a cancel withdraws if the server does not have it yet: one request, or the prompts of a session."""
+    """The unsent requests that a cancel withdraws: one, or the prompts of a session."""
 
     request: bytes = b""  # its id, in one spelling
     session: str | None = None
@@ -125,7 +125,7 @@ class Withdrawal(Struct, frozen=True):
 
 
 def withdrawal(frame: bytes) -> Withdrawal | None:
-    """What a frame withdraws; None unless it is a cancel."""
+    """The requests that a frame withdraws; None unless it is a cancel."""
     if b"cancel" not in frame:
         return None
     message = head_of(frame)
@@ -144,13 +144,13 @@ def named_request(frame: bytes) -> bytes:
 
 
 def withdrawn(message: MessageHead, *, is_version_2: bool) -> bytes:
-    """The answer to a request that was cancelled before it was sent: a prompt ends as a cancelled turn does."""
-    if message.method != PROMPT or is_version_2:  # where the answer to a prompt does not end the turn
+    """The answer to a request that was cancelled before it was sent; a prompt ends like a cancelled turn."""
+    if message.method != PROMPT or is_version_2:  # in version 2 the answer to a prompt does not end the turn
         return failure(message.id, -32800, "Request cancelled")
     return b'{"jsonrpc":"2.0","id":%b,"result":{"stopReason":"cancelled"}}' % message.id
 
 
 def failure(id: bytes, code: int, message: str, data: Json = None) -> bytes:
-    """The frame that answers a request with an error; `id` as it stands in the request, empty for none."""
+    """The frame that answers a request with an error; `id` as it is in the request, empty for none."""
     error = {"code": code, "message": message} | ({} if data is None else {"data": data})
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id or b"null", msgspec.json.encode(error))

@@ -1,7 +1,7 @@
 """Server-sent events: bytes -> events, bounded, and frames -> bytes.
 
-Lines may end in LF, CRLF or CR; an event may have several `data` lines; a transport may cut a character in two,
-so everything here is bytes.  Of an event larger than the limit both ends are kept.
+Lines may end in LF, CRLF or CR, an event may have several `data` lines, and a read may end inside a character, so
+everything here is bytes.  Of an event larger than the limit, the beginning and the end are kept.
 """
 
 import codecs
@@ -13,12 +13,12 @@ from ...framing import HEAD, MAX_FRAME, Bounded, Oversize, one_line
 
 KEEP_ALIVE = b":\n\n"
 END = b"end"  # the kind of the last event of a connection that resumes
-LINE = 16  # bytes that a line counts besides its own: a short one is as much work as a long one
+LINE = 16  # bytes counted for a line besides its own, since a short line is as much work as a long one
 _BOM = b"\xef\xbb\xbf"
 
 
 class Event(Struct, frozen=True):
-    """One event: its data, its id, and its kind if it has a name."""
+    """An event: its data, its id, and its kind if it has one."""
 
     data: bytes | Oversize
     id: bytes | None = None
@@ -33,12 +33,12 @@ def write_events(frames: Iterable[bytes], first: int) -> bytes:
 
 
 def write_end(why: str) -> bytes:
-    """The event after which nothing comes: the connection is over, and not just a stream of it."""
+    """The last event, which ends the connection and not just one of its streams."""
     return b"event: %b\ndata: %b\n\n" % (END, one_line(why.encode()))
 
 
 def in_ascii(frame: bytes) -> bytes:
-    """The same JSON without a character that could be cut in two: some clients decode each chunk by itself."""
+    """The same JSON in ASCII, so that no character can be divided: some clients decode each chunk by itself."""
     return frame if frame.isascii() else frame.decode(errors="replace").encode("ascii", "dragoman.json")
 
 
@@ -55,20 +55,20 @@ codecs.register_error("dragoman.json", _escaped)
 
 class EventReader:
     def __init__(self, limit: int = MAX_FRAME) -> None:
-        self._line = Bounded(limit + HEAD)  # without an end yet; a field's name stands before its value
-        self._after_cr = False  # a newline right after a carriage return is nothing
+        self._line = Bounded(limit + HEAD)  # the incomplete line
+        self._after_cr = False  # a line feed right after a carriage return is ignored
         self._begun = False
-        # Of the event that has no end yet:
+        # Of the incomplete event:
         self._data = Bounded(limit)
         self._has_data = False
         self._extra = 0  # the overhead counted for each line
         self._id: bytes | None = None
         self._kind = b"message"
-        self.idle = 0  # lines so far that belong to no event: comments, unknown fields, events without data
+        self.idle = 0  # lines so far without effect: comments, unknown fields, events without data
 
     @property
     def unfinished(self) -> int:
-        """How much there is of an event that has no end yet, in bytes or more."""
+        """The size of the incomplete event, in bytes or more."""
         return self._data.size + self._extra + self._line.size
 
     def feed(self, data: bytes) -> list[Event]:
@@ -94,12 +94,12 @@ class EventReader:
         return events
 
     def _without_bom(self, data: bytes) -> bytes:
-        """The first bytes may be a mark that says no more than that this is UTF-8."""
+        """Remove a byte order mark from the first bytes."""
         seen = self._line.take()
         assert isinstance(seen, bytes)
         data = seen + data
         if len(data) < len(_BOM) and _BOM.startswith(data):
-            return data  # too little to decide; the next bytes are appended to it
+            return data  # too few bytes to decide; the next ones are appended
         self._begun = True
         return data.removeprefix(_BOM)
 
@@ -117,7 +117,7 @@ class EventReader:
             if self._has_data:
                 self._data.add(b"\n" + value)
                 self._extra += LINE
-            else:  # as a rule there is one
+            else:  # usually there is one
                 self._data.add(value)
                 self._has_data = True
         elif line.startswith(b"id:"):
@@ -130,7 +130,7 @@ class EventReader:
             self.idle += 1
 
     def _end_long_line(self, line: Oversize) -> None:
-        """Of a line that is longer than any event only data counts: no id or kind is as long."""
+        """End a line that is longer than any event; only data counts, since no id or kind is as long."""
         if line.head.startswith(b"data:"):
             if self._has_data:
                 self._data.add(b"\n")

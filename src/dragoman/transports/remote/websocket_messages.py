@@ -1,4 +1,4 @@
-"""The common part of both ends of a WebSocket: puts frames together into messages, and sends frames."""
+"""The common part of both ends of a WebSocket: join frames into messages, and send frames."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -8,11 +8,11 @@ from websockets.protocol import SEND_EOF, Protocol
 
 
 class Messages:
-    """The messages on one socket; `hear_binary` is called with each that is no text."""
+    """The messages on one socket; `hear_binary` is called with each binary message."""
 
     def __init__(self, protocol: Protocol, hear_binary: Callable[[bytes], None]) -> None:
         self._protocol, self._hear_binary = protocol, hear_binary
-        self._begun: Opcode | None = None  # the kind of the message whose end is not yet there
+        self._begun: Opcode | None = None  # the kind of the incomplete message
         self._parts = bytearray()
 
     @property
@@ -21,7 +21,7 @@ class Messages:
         return len(self._parts) + len(self._protocol.reader.buffer)
 
     def take(self, frames: Iterable[Frame]) -> list[bytes]:
-        """The texts that frames complete; one that is no UTF-8 ends the connection."""
+        """The texts that frames complete; one that is not UTF-8 ends the connection."""
         texts: list[bytes] = []
         for frame in frames:
             if (whole := self._whole(frame)) is None:

@@ -1,7 +1,7 @@
-"""Reads the body of an answer as it arrives: events, or messages as JSON, compressed or not.
+"""Read the body of an answer as it arrives: events, or messages as JSON, compressed or not.
 
-One reader for every form of HTTP: it looks at Content-Type and Content-Encoding, keeps at most one message, and
-gives up a body that goes on without any content.
+One reader serves every form of HTTP: it obeys Content-Type and Content-Encoding, keeps at most one message, and
+gives up a body that continues without any content.
 """
 
 import codecs
@@ -19,14 +19,14 @@ from .exchange import ResponseHead
 
 EVENTS = "text/event-stream"
 JSON_TYPE = "application/json"
-MAX_UNPACKED = 32 * 1024 * 1024  # bytes that one read of a packed body may become
-MAX_PACKED = 16  # packed texts in one read
-LONGEST = 2  # times the limit: bytes of one message after which its end is not waited for
-SHOWN = 8 * 1024  # bytes of a body that is no message, to be told
+MAX_UNPACKED = 32 * 1024 * 1024  # bytes to which one read of a compressed body may expand
+MAX_PACKED = 16  # compressed members in one read
+LONGEST = 2  # times the limit: bytes of one message after which it is given up
+SHOWN = 8 * 1024  # bytes of a body without a message that an error quotes
 
 
 class UnreadableBody(ConnectionResetError):
-    """A body that cannot be read: packed in a way we do not know, or larger unpacked than anything may be."""
+    """A body that cannot be read: its compression is unknown, or it is too large when expanded."""
 
 
 class Unpacker:
@@ -42,7 +42,9 @@ class Unpacker:
             case "deflate":
                 self._bits = 15
             case other:
-                raise UnreadableBody(0, f"its answer is packed as {other[:40]!r}, which we did not ask for")
+                raise UnreadableBody(
+                    0, f"its answer is compressed as {other[:40]!r}, which the request did not accept"
+                )
         self._zlib = zlib.decompressobj(self._bits) if self._bits else None
 
     def unpack(self, data: bytes) -> bytes:
@@ -50,25 +52,25 @@ class Unpacker:
             return data
         parts: list[bytes] = []
         room = MAX_UNPACKED
-        for _ in range(MAX_PACKED):  # a packed text may be several, one behind the other
+        for _ in range(MAX_PACKED):  # there may be several compressed members, one after the other
             if self._zlib.eof:
                 self._zlib = zlib.decompressobj(self._bits)
             try:
                 parts.append(self._zlib.decompress(data, room))
             except zlib.error as exc:
-                raise UnreadableBody(0, f"its answer cannot be unpacked: {exc}") from None
+                raise UnreadableBody(0, f"its answer cannot be decompressed: {exc}") from None
             room -= len(parts[-1])
             if self._zlib.unconsumed_tail or room <= 0:
-                raise UnreadableBody(0, "its answer is far larger than it seemed")
+                raise UnreadableBody(0, "its answer is too large when it is decompressed")
             if not (data := self._zlib.unused_data):
                 return b"".join(parts)
-        raise UnreadableBody(0, "its answer is packed in too many parts")
+        raise UnreadableBody(0, "its answer is compressed in too many parts")
 
 
 class ResponseBody:
-    """Reads one answer; `hear` is called with the events, each of which holds a message, as they are whole.
+    """Reads one answer; `hear` is called with each complete event, which contains a message.
 
-    `give_up` is called when a message in it does not end.  `unfinished` counts the bytes of such messages.
+    `give_up` is called when a message does not end.  `unfinished` counts the bytes of incomplete messages.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class ResponseBody:
         self._pace = PeerPace(give_up)
 
     def feed(self, reply: ResponseHead, data: bytes) -> None:
-        """Take in a part of the body; raises Unreadable."""
+        """Read a part of the body; raises UnreadableBody."""
         if self._unpacker is None:
             self._unpacker = Unpacker(reply.get("content-encoding"))
             self._is_json = reply.media_type == JSON_TYPE
@@ -99,7 +101,8 @@ class ResponseBody:
         if self._events:
             self._feed_events(self._events, data)
         else:
-            self._data.add(data if self._data.size else data.lstrip())  # blanks keep a connection alive
+            # blanks are only sent to keep a connection alive
+            self._data.add(data if self._data.size else data.lstrip())
         self._weigh(len(data))
 
     def _feed_events(self, reader: EventReader, data: bytes) -> None:
@@ -112,7 +115,7 @@ class ResponseBody:
             self._hear(events)
 
     def _weigh(self, size: int) -> None:
-        """Give up an incomplete message that grows too large or too slowly; `size` bytes of it have come."""
+        """Give up an incomplete message that grows too large or too slowly; `size` bytes of it have arrived."""
         begun = self._events.unfinished if self._events else self._data.size
         if begun > LONGEST * self._limit:
             raise UnreadableBody(0, f"it sent {begun} bytes of one message without an end")
@@ -128,16 +131,16 @@ class ResponseBody:
         return self._unfinished.change(change)
 
     def pause(self) -> None:
-        """Nothing is read for now."""
+        """Reading has stopped for now."""
         self._pace.stop()
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Stop for good: nothing more arrives."""
         self._pace.stop()
         self._hold(0)
 
     def end(self, *, is_good: bool) -> None:
-        """The body is complete: read the rest of it, if the answer holds messages."""
+        """The body is complete: read the rest of it, if the answer contains messages."""
         self.close()
         if self._events:
             if events := self._events.feed(b"\n\n"):
@@ -149,18 +152,18 @@ class ResponseBody:
 
     @property
     def text(self) -> bytes:
-        """The beginning of a whole body that holds no messages."""
+        """The beginning of a complete body that contains no messages."""
         return self._whole.head if isinstance(self._whole, Oversize) else self._whole[:SHOWN]
 
     @property
     def is_broken(self) -> bool:
-        """Whether a whole body was to be JSON and is not."""
+        """Whether a complete body that should be JSON is not."""
         if not self._is_json or isinstance(self._whole, Oversize):
             return False
         return not all(map(_is_json, self._whole.splitlines())) and not _is_json(self._whole)
 
     def _frames(self) -> list[bytes | Oversize]:
-        """A message, several in a list or on lines; nothing for a body that is anything else."""
+        """One message, or several in an array or on lines; nothing for any other body."""
         if isinstance(self._whole, Oversize):
             return [self._whole]
         body = self._whole.removeprefix(codecs.BOM_UTF8).strip()

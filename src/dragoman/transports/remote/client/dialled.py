@@ -1,4 +1,4 @@
-"""The common part of wires to a server: their listener, whether they are held, and why they ended."""
+"""The common part of transports to a server: their listener, whether they are held, and why they ended."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from ..routing import MessageHead, withdrawn
 class DialledTransport:
     def __init__(self) -> None:
         self.is_held = False
-        self._room = LOW_WATER  # bytes that may wait when a sender goes on
+        self._room = LOW_WATER  # waiting bytes below which a sender may continue
         self._hear: Hear | None = None
         self._ended: Callable[[], None] | None = None
-        self._taken = asyncio.Event()  # something that waited was taken, or the wire is gone
-        self._why: str | None = None  # the wire is gone, once it says so
-        self._is_version_2 = False  # of the protocol
+        self._taken = asyncio.Event()  # set when waiting bytes were taken, or the transport has ended
+        self._why: str | None = None  # the reason, once the transport has ended
+        self._is_version_2 = False  # the version of the protocol
 
     def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
         self._hear, self._ended = hear, ended
@@ -59,7 +59,7 @@ class DialledTransport:
         return ConnectionClosed(self._why or "the connection is closed")
 
     def end(self, why: str) -> None:
-        """It is over; the first reason is the one that counts."""
+        """End the transport; the first reason counts."""
         if self._why is None:
             self._why = why
             self._taken.set()

@@ -1,4 +1,4 @@
-"""A long answer to a GET, as the client reads it."""
+"""An event stream, the long answer to a GET, as the client reads it."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ ENDED = "the agent's server has ended the connection"
 
 
 class EventStream:
-    """Events, until the answer ends or falls silent; `hear` is called with them as they arrive."""
+    """Calls `hear` with events as they arrive, until the answer ends or falls silent."""
 
     def __init__(self, hear: Callable[[list[Event]], None], limit: int) -> None:
         self._hear = hear
@@ -28,11 +28,11 @@ class EventStream:
         self._heard_at = self._loop.time()
         self._paused = False
         self._watch: asyncio.TimerHandle | None = None
-        self._early: list[Event] | None = []  # until the answer's head has been looked at
+        self._early: list[Event] | None = []  # until the head of the answer has been checked
         self.goodbye = ENDED  # the reason, once it has ended
 
     async def open(self, link: ServerLink, headers: Headers) -> int:
-        """Ask for it; gives the status of the answer."""
+        """Request the stream; returns the status of the answer."""
         self._body = ResponseBody(self._limit, self._take, link.unfinished, self._give_up)
         self._exchange = exchange = await link.begin("GET", headers, b"", self._heard, self._over)
         try:
@@ -57,7 +57,7 @@ class EventStream:
         try:
             self._body.feed(self._exchange.reply.result(), data)
         except UnreadableBody as exc:
-            log.warning("an event stream is given up: %s", exc)
+            log.warning("giving up an event stream: %s", exc)
             self._exchange.cancel()
 
     def _take(self, events: list[Event]) -> None:
@@ -75,13 +75,13 @@ class EventStream:
             self._watch.cancel()
         if self._body:
             self._body.close()
-        if isinstance(exc, OSError) and not isinstance(exc, ConnectionAbortedError):  # which is our own doing
+        if isinstance(exc, OSError) and not isinstance(exc, ConnectionAbortedError):  # the end is our own doing
             self.goodbye = f"{ENDED}: {why_unreachable(exc)}"
         if not self.ended.done():
             self.ended.set_result(None)
 
     def _look(self) -> None:
-        """A server that sends nothing, not even comments, is gone, unless we did not read."""
+        """Give up a server that sends nothing, not even comments, unless we did not read."""
         rest = SILENCE - (self._loop.time() - self._heard_at)
         if rest > 0 or self._paused:
             self._watch = self._loop.call_later(max(rest, 1.0), self._look)

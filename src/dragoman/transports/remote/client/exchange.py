@@ -1,4 +1,4 @@
-"""One request and its answer, whichever version of HTTP carries them."""
+"""One request and its answer, over any version of HTTP."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -10,19 +10,19 @@ Headers = Sequence[tuple[str, str]]
 
 JSON = ("content-type", "application/json")
 ACCEPTS = ("accept", "application/json, text/event-stream")
-ANSWER_TIMEOUT = 600.0  # seconds for a POST's answer; a server that has no room for a message may take its time
+ANSWER_TIMEOUT = 600.0  # seconds for the answer to a POST; a server without room for a message may take long
 
 
 MAX_NAMED = 1024  # characters of an id in a header
 
 
 def can_be_named(id: str) -> bool:
-    """Whether a header can have an id as its value: ids come from the other side, and may be any text."""
+    """Whether an id can be the value of a header: ids come from the other side and may be any text."""
     return 0 < len(id) <= MAX_NAMED and id.isascii() and id.isprintable() and id == id.strip()
 
 
 def as_sent(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """Headers as bytes: those that came in Latin-1, such as a connection's id, go back as they came."""
+    """Headers as bytes; those that arrived in Latin-1, such as a connection's id, are sent back unchanged."""
     return [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers]
 
 
@@ -37,7 +37,7 @@ class ResponseHead(Struct, frozen=True):
         return 200 <= self.status < 300
 
     def get(self, name: str) -> str:
-        """A header's value, empty when it is not there."""
+        """A header's value; empty when it is missing."""
         return next((value for found, value in self.headers if found == name), "")
 
     @property
@@ -55,20 +55,21 @@ class Carrier(Protocol):
     def start(self, exchange: "Exchange", method: str, target: str, headers: Headers, body: bytes) -> None: ...
 
     def pause(self, exchange: "Exchange", paused: bool) -> None:
-        """Stop or go on reading the answer's body."""
+        """Stop or continue reading the answer's body."""
 
     def cancel(self, exchange: "Exchange") -> None:
         """Give up the exchange; its end is reported at once."""
 
 
 class Exchange:
-    """The head goes to `reply`, the arriving body to `heard`, the end, with its error if any, to `over`."""
+    """An exchange: `reply` gets the head, `heard` the body as it arrives, `over` the end and its error, if any."""
 
     def __init__(
         self, carrier: Carrier, heard: Callable[[bytes], None], over: Callable[[Exception | None], None]
     ) -> None:
         self.reply: asyncio.Future[ResponseHead] = asyncio.get_running_loop().create_future()
-        self.reply.add_done_callback(lambda reply: reply.cancelled() or reply.exception())  # somebody may not look
+        # a caller need not await it
+        self.reply.add_done_callback(lambda reply: reply.cancelled() or reply.exception())
         self.sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # the server has the request
         self.heard = heard
         self.is_over = False
@@ -76,9 +77,9 @@ class Exchange:
         self._carrier = carrier
 
     async def head(self) -> ResponseHead:
-        """The head of the answer, once it is there; raises OSError when there is none.
+        """The head of the answer, once it has arrived; raises OSError when there is none.
 
-        A caller that stops waiting does not end the exchange.
+        Cancelling this call does not end the exchange.
         """
         return await asyncio.shield(self.reply)
 
@@ -87,7 +88,7 @@ class Exchange:
             self.reply.set_result(reply)
 
     def arrive(self) -> None:
-        """The server has the whole request."""
+        """Note that the server has the whole request."""
         if not self.sent.done():
             self.sent.set_result(None)
 

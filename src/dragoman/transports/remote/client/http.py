@@ -1,8 +1,8 @@
-"""A remote agent over HTTP: every message is a POST, the agent's messages are events on long answers to GETs.
+"""A remote agent over HTTP: each of our messages is a POST, the agent's messages are events of long GET answers.
 
-Which form the server speaks shows in its answer to `initialize`: the draft's, with a connection id; that form with
-a log, which survives drops; or one of two older ones, where the answer to a request is the answer to its POST, or
-comes on an event stream that says itself where to post (`http_older`).
+The server's answer to `initialize` shows its form: the draft's, with a connection id; that form with a log, which
+survives drops; or one of two older forms (`older`), where the answer to a request is the answer to its POST, or
+comes on an event stream that names the URL for POSTs.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ from .post import Post, Posts
 
 log = logging.getLogger("dragoman")
 
-SHOWN = 8 * 1024  # bytes of an error's body that are told
+SHOWN = 8 * 1024  # bytes of an error's body that are quoted
 
 
 class Form(Protocol):
-    """How messages go to and fro, once the server has shown it."""
+    """How messages are sent and received, once the server has shown its form."""
 
     @property
     def unsettled(self) -> int:
-        """Bytes of messages under way that the server may not have taken."""
+        """Bytes of sent messages that the server may not have taken."""
 
     async def post(self, frame: bytes) -> None:
-        """Send a message, and return when the next may follow; raises ConnectionClosed when the wire is gone."""
+        """Send a message; returns when the next may follow, raises ConnectionClosed if the transport has ended."""
 
     def withdraw(self, wanted: Withdrawal) -> bool:
-        """Answer cancelled requests that the server does not have yet, unsent; true if there were any."""
+        """Answer cancelled requests that were not sent yet; true if there were any."""
 
     def hold(self, held: bool) -> None: ...
 
@@ -59,9 +59,9 @@ class HttpTransport(DialledTransport):
         self._size = 0
         self._more = asyncio.Event()
         self._sender: asyncio.Task[None] | None = None
-        self._first: Post | None = None  # the one that opened the connection; its answer may go on
+        self._first: Post | None = None  # the POST that opened the connection; its answer may continue
 
-    # The wire, as its user sees it
+    # The transport, as its user sees it
 
     def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
         super().listen(hear, ended)
@@ -82,9 +82,9 @@ class HttpTransport(DialledTransport):
             self._more.set()
 
     def _takes_back(self, frame: bytes) -> bool:
-        """Whether a frame is the cancel of a request that the server has not got, which then never hears of either.
+        """Whether a frame cancels a request that the server does not have; then neither is sent.
 
-        The cancel of a session is always sent: a turn of it may be under way.
+        The cancel of a session is always sent, since a turn of it may be in progress.
         """
         if (wanted := withdrawal(frame)) is None:
             return False
@@ -118,7 +118,7 @@ class HttpTransport(DialledTransport):
             await form.close()
         await self.link.close()
 
-    # Reports of the form
+    # Called by the form
 
     def heard(self, frames: list[bytes | Oversize]) -> None:
         if self._hear and self._why is None:
@@ -132,7 +132,7 @@ class HttpTransport(DialledTransport):
         self.heard([event.data for event in events])
 
     def refused(self, message: MessageHead, status: int, body: bytes) -> None:
-        """A message was refused: the request gets an answer nevertheless."""
+        """Answer a request whose message was refused."""
         if _is_answer(body):
             self.heard([body])
         elif message.is_request:
@@ -142,11 +142,11 @@ class HttpTransport(DialledTransport):
             log.warning("the server refused %s with status %d", message.method or "an answer", status)
 
     def took(self) -> None:
-        """The server has taken something."""
+        """Note that the server has taken a message."""
         self._taken.set()
 
     def give_up(self, exc: Exception) -> None:
-        """A message could not be sent: that is the end."""
+        """End the transport, since a message could not be sent."""
         if isinstance(exc, ConnectionClosed):
             self.end(str(exc))
         elif isinstance(exc, OSError | TimeoutError):
@@ -188,8 +188,8 @@ class HttpTransport(DialledTransport):
             is_greeting = post.message.method == "initialize"
             if is_greeting and not _is_answer(
                 post.text
-            ):  # there is no agent for us, as where a WebSocket is refused
-                why = f"{self.link.address.shown} refused us with status {reply.status}"
+            ):  # there is no agent for us, as when a WebSocket is refused
+                why = f"{self.link.address.shown} refused the connection with status {reply.status}"
                 raise ConnectionClosed(f"{why}{said and ': ' + said}")
             self.refused(post.message, reply.status, post.text)
         else:
@@ -211,7 +211,7 @@ class HttpTransport(DialledTransport):
             Posts(self, promises=self._form is not None).settle(post, reply)
 
     async def _ask_first(self, headers: Headers, frame: bytes) -> tuple[Post, ResponseHead]:
-        """The first POST; where it leaves nothing behind that matters it may be tried again."""
+        """Send the first POST; it may be repeated where a lost one has no effect."""
 
         async def attempt() -> tuple[Post, ResponseHead]:
             post = Post(self, frame, self.heard_events)
@@ -227,7 +227,7 @@ class HttpTransport(DialledTransport):
 
 
 def _is_answer(body: bytes) -> bool:
-    """Whether the body of a refusal is the answer of an agent."""
+    """Whether the body of a refusal is an agent's answer."""
     return b'"error"' in body and b'"jsonrpc"' in body and head_of(body).method is None
 
 
@@ -241,7 +241,7 @@ async def dial_http(
     limit: int = MAX_FRAME,
     patience: float = PATIENCE,
 ) -> HttpTransport:
-    """A wire to the agent behind an http:// or https:// URL; raises AgentStartError when it cannot be reached."""
+    """A transport to the agent at an http:// or https:// URL; raises AgentStartError when it cannot be reached."""
     address, sent = read_url(url, headers)
     link = ServerLink(address, sent, tls, version, limit)
     try:

@@ -13,7 +13,7 @@ from ..limits import EARNED, FLOODED, SMALL, Allowance, PeerPace
 from .exchange import Exchange, Headers, ResponseHead, as_sent
 
 MAX_HEAD = 64 * 1024
-LOOK_AGAIN = 0.002  # seconds between two looks at how much of a request the server has not taken yet
+LOOK_AGAIN = 0.002  # seconds between two checks how much of a request the server has not taken yet
 
 
 class Http1Socket(asyncio.Protocol):
@@ -24,7 +24,7 @@ class Http1Socket(asyncio.Protocol):
         self._exchange: Exchange | None = None
         self._allowance = Allowance()
         self._head = PeerPace(lambda: self._break_off("the head of its answer does not end"))
-        self._rests = rests  # told when another exchange could follow
+        self._rests = rests  # called when another exchange can follow
         self.gone = asyncio.Event()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -36,7 +36,7 @@ class Http1Socket(asyncio.Protocol):
     def start(self, exchange: Exchange, method: str, target: str, headers: Headers, body: bytes) -> None:
         self._exchange = exchange
         self._allowance.earn(EARNED)
-        self.pause(exchange, False)  # the one before may have ended while it was held
+        self.pause(exchange, False)  # the previous exchange may have ended while it was held
         sent = [*headers, ("content-length", str(len(body)))] if body or method == "POST" else headers
         try:
             request = h11.Request(method=method, target=target, headers=as_sent(sent))
@@ -49,7 +49,7 @@ class Http1Socket(asyncio.Protocol):
         self._look(exchange)
 
     def _look(self, exchange: Exchange) -> None:
-        """Wait until the server's system has the request: messages on another socket must not overtake it."""
+        """Wait until the server's system has the request, so that messages on another socket do not overtake it."""
         if exchange.is_over or exchange.sent.done():
             return
         if self.transport.get_write_buffer_size() or _unacknowledged(self.transport):
@@ -58,7 +58,7 @@ class Http1Socket(asyncio.Protocol):
             exchange.arrive()
 
     def data_received(self, data: bytes) -> None:
-        if self._exchange is None:  # unrequested: it is no answer to the next request
+        if self._exchange is None:  # unrequested, so it is not the answer to the next request
             self.transport.abort()
             return
         self._http.receive_data(data)
@@ -137,7 +137,7 @@ class Http1Socket(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether another exchange may begin: the server has neither hung up nor said anything unasked."""
+        """Whether another exchange may begin: the server has neither hung up nor sent anything unrequested."""
         return not self.transport.is_closing() and self._exchange is None and not _has_news(self.transport)
 
     async def close(self) -> None:
@@ -146,7 +146,7 @@ class Http1Socket(asyncio.Protocol):
 
 
 def _has_news(transport: asyncio.Transport) -> bool:
-    """Whether there is something to read that the event loop has not come to yet, such as the end."""
+    """Whether the socket has something unread, such as the end, that the event loop has not handled yet."""
     fd = transport.get_extra_info("socket").fileno()
     if not hasattr(select, "poll"):  # as on Windows
         return bool(select.select([fd], [], [], 0)[0])
@@ -156,7 +156,7 @@ def _has_news(transport: asyncio.Transport) -> bool:
 
 
 def _unacknowledged(transport: asyncio.Transport) -> int:
-    """The bytes that were handed to the system and have not arrived; 0 where it does not say."""
+    """Bytes that the system was given and that have not arrived; 0 where the system cannot tell."""
     try:
         from ....foundation.unix import fcntl, termios
 

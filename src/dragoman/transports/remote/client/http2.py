@@ -15,10 +15,11 @@ class Http2Socket(Http2):
         super().__init__(is_client=True)
         self._authority, self._scheme = authority, scheme
         self._exchanges: dict[int, Exchange] = {}
-        self._paused: dict[int, int] = {}  # streams nobody reads at the moment, and the bytes not yet acknowledged
+        # streams that are not read at the moment, with their unacknowledged bytes
+        self._paused: dict[int, int] = {}
         self._sending: set[asyncio.Task[None]] = set()
-        self._is_leaving = False  # the server wants no new exchanges
-        self.is_understood: asyncio.Future[bool] = self._loop.create_future()  # whether it is HTTP/2 that is spoken
+        self._is_leaving = False  # the server accepts no new exchanges
+        self.is_understood: asyncio.Future[bool] = self._loop.create_future()  # whether the server speaks HTTP/2
         self.gone = asyncio.Event()
 
     @property
@@ -55,7 +56,7 @@ class Http2Socket(Http2):
             await self.send_data(stream, body, ends=True)
             exchange.arrive()
         except OSError as exc:
-            if not exchange.reply.done():  # an early answer is an answer
+            if not exchange.reply.done():  # an early answer is valid
                 exchange.finish(exc)
 
     def handle(self, event: h2.events.Event) -> None:
@@ -69,7 +70,7 @@ class Http2Socket(Http2):
                 self._finish(stream, None)
             case h2.events.StreamReset(stream_id=int(stream)):
                 self._windows.set()
-                self._finish(stream, ConnectionResetError(0, "it took back its answer"))
+                self._finish(stream, ConnectionResetError(0, "it reset its answer"))
             case h2.events.RemoteSettingsChanged():
                 self.spend()
                 if not self.is_understood.done():
@@ -78,9 +79,9 @@ class Http2Socket(Http2):
                 self.spend()
                 self._is_leaving = True
                 for stream in [stream for stream in self._exchanges if last is not None and stream > last]:
-                    self._finish(stream, ConnectionResetError(0, "it wants no more requests"))
+                    self._finish(stream, ConnectionResetError(0, "it accepts no more requests"))
                 self._leave()
-            case _:  # pings, windows, priorities, hints: nothing that an exchange waits for
+            case _:  # pings, windows, priorities, hints: no exchange waits for them
                 self.spend()
 
     def _begin(self, exchange: Exchange, headers: Headers) -> None:
@@ -94,7 +95,7 @@ class Http2Socket(Http2):
         super().spend(weight)
         if self.transport.is_closing() and not self.is_gone:
             self.lose(ConnectionResetError(0, FLOODED))
-            self.transport.abort()  # it may read nothing
+            self.transport.abort()  # the server may not be reading
 
     def _hear(self, stream: int, data: bytes, size: int) -> None:
         if len(data) < SMALL:
@@ -115,7 +116,7 @@ class Http2Socket(Http2):
         self._leave()
 
     def _leave(self) -> None:
-        """Close a socket on which nothing more will happen."""
+        """Close a socket that will not be used any more."""
         if self._is_leaving and not self._exchanges:
             self.transport.close()
 

@@ -1,4 +1,4 @@
-"""The way to one HTTP server: sockets as they are needed, of the newest version it speaks."""
+"""The sockets to one HTTP server, opened as they are needed, with the newest version of HTTP that it speaks."""
 
 import asyncio
 import logging
@@ -18,9 +18,9 @@ log = logging.getLogger("dragoman")
 Version = Literal["1.1", "2"]
 
 PROBE = 2.0  # seconds for a server to show that it speaks HTTP/2
-MAX_REST = 1.5  # seconds after which a resting socket is not used again; gunicorn closes it after two
+MAX_REST = 1.5  # seconds after which an idle socket is not used again; gunicorn closes it after two
 MAX_BODY = 32 * 1024 * 1024
-MOST_UNFINISHED = 2  # times the limit of a message: bytes of all that are not whole yet
+MOST_UNFINISHED = 2  # times the limit of a message: bytes of all incomplete messages
 
 
 class ServerLink:
@@ -40,7 +40,7 @@ class ServerLink:
         self._dialling = asyncio.Lock()
 
     async def open(self) -> None:
-        """See whether the server can be reached, and which version it speaks."""
+        """Find out whether the server can be reached, and which version of HTTP it speaks."""
         socket = await self._dial()
         if isinstance(socket, Http1Socket):
             self._rest(socket)
@@ -67,7 +67,7 @@ class ServerLink:
     async def ask(
         self, method: str, headers: Headers, body: bytes = b"", *, target: str | None = None, timeout: float | None
     ) -> tuple[ResponseHead, bytes]:
-        """Send a request and wait for all of its answer."""
+        """Send a request and wait for its whole answer."""
         parts: list[bytes] = []
         size = 0
         done: asyncio.Future[None] = self._loop.create_future()
@@ -108,8 +108,9 @@ class ServerLink:
     # Sockets
 
     async def _carrier(self, *, lasts: bool) -> Carrier:
-        """A socket for an exchange; one that lasts, a stream of events, has no other exchange before it over
-        HTTP/1.1, for the server may be closing a socket that rests.
+        """A socket for an exchange.
+
+        Over HTTP/1.1 an event stream gets a new socket, for the server may be closing an idle one.
         """
         self._sockets = {socket for socket in self._sockets if not socket.gone.is_set()}
         if socket := self._usable(lasts=lasts):
@@ -143,7 +144,7 @@ class ServerLink:
         await socket.close()
         if self.version == "2":
             raise ConnectionResetError(0, "it does not speak HTTP/2")
-        log.info("%s does not speak HTTP/2; going on with HTTP/1.1", self.address.shown)
+        log.info("%s does not speak HTTP/2; continuing with HTTP/1.1", self.address.shown)
         return await self._dial_http1()
 
     async def _dial_http1(self) -> Http1Socket:
@@ -153,7 +154,7 @@ class ServerLink:
         return socket
 
     async def _negotiate(self) -> Http1Socket | Http2Socket:
-        """Have TLS say which version it is to be."""
+        """Let TLS negotiate the version of HTTP."""
         undecided = await open_socket(self.address, self._tls, ["h2", "http/1.1"], _Undecided)
         tls = undecided.transport.get_extra_info("ssl_object")
         socket = self._http2() if tls.selected_alpn_protocol() == "h2" else Http1Socket(self._rest)

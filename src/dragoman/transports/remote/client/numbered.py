@@ -1,9 +1,9 @@
-"""Messages to a server that keeps a log: each has a number, counts once, and is taken in its turn.
+"""Messages to a server that keeps a log: each has a number and is handled once, in order.
 
-The client sends a message as soon as the one before it has arrived, whether or not that one's POST was answered: a
-permission's outcome, or a cancel, must not wait for a server that holds a POST until a turn has ended.  The server
-keeps the order.  It answers 409 to a message that comes before its turn, and the client sends that one again.  A
-message keeps its number whatever happens: one that is refused is followed by a POST of that number with no body.
+The client sends a message as soon as the one before it has arrived, even if that one's POST is not answered yet:
+the outcome of a permission request, or a cancel, must not wait for a server that holds a POST until a turn has
+ended.  The server keeps the order.  It answers 409 to a message that arrives too early, and the client sends it
+again.  A message never changes its number: after a refused one, a POST with that number and no body is sent.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from ..sse import Event
 from .exchange import Headers, ResponseHead
 from .post import BUSY, FIRST_PAUSE, Post, Posts, Refused, retry_after
 
-TOO_MANY = 429  # not taken, and the server says so itself
-TOO_EARLY = 409  # a message before this one is missing
-LONGEST_LOOK = 2.0  # seconds until a message that came too early is sent again at the latest
+TOO_MANY = 429  # not taken, as the server itself says
+TOO_EARLY = 409  # an earlier message is missing
+LONGEST_LOOK = 2.0  # seconds after which a message that arrived too early is sent again at the latest
 
 
 class Unavailable(ConnectionRefusedError):
-    """A server is busy, or a proxy cannot reach it: another try may do."""
+    """A server is busy, or a proxy cannot reach it: another attempt may succeed."""
 
     def __init__(self, post: Post, reply: ResponseHead) -> None:
         super().__init__(0, f"it answered with status {reply.status}")
@@ -36,9 +36,9 @@ class NumberedMessage:
         self.frame, self.headers, self.number = frame, headers, number
         self.post: Post | None = None
         self.is_taken = False
-        self.may_be_taken = False  # it was sent, and the server did not say that it has no room for it
+        self.may_be_taken = False  # it was sent, and the server has not refused it for lack of room
         self.is_unwanted = False  # it was cancelled
-        self.arrived = asyncio.Event()  # it is with the server, as far as we know; or it is settled
+        self.arrived = asyncio.Event()  # set when the server has it, as far as we know, or when it is settled
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # taken or refused
 
     def settle(self) -> None:
@@ -47,12 +47,12 @@ class NumberedMessage:
             self.settled.set_result(None)
 
     def set_back(self) -> None:
-        """It has not arrived after all: those behind it wait."""
+        """Note that it has not arrived after all, so that later messages wait."""
         if not self.is_taken:
             self.arrived.clear()
 
     def empty(self) -> None:
-        """Have nothing in its place: those behind it keep their numbers, some of which may be on their way."""
+        """Replace it by an empty message: later messages keep their numbers, since some may have been sent."""
         self.frame = b""
         self.set_back()
 
@@ -84,7 +84,7 @@ class NumberedPosts:
         return sum(map(self._withdraw_unsent, found)) > 0
 
     def _withdraw_unsent(self, message: NumberedMessage) -> bool:
-        """Answer a message that is cancelled, and have nothing in its place, unless the server may have it."""
+        """Answer a cancelled message and send an empty one in its place, unless the server may have it."""
         if message.may_be_taken or not message.is_unwanted or not message.frame:
             return False
         self._posts.wire.withdraw(head_of(message.frame))
@@ -95,7 +95,7 @@ class NumberedPosts:
         try:
             if refusal := await self._outcome(message):
                 post, reply = refusal
-                if message.frame:  # and nobody has answered it meanwhile
+                if message.frame:  # and it was not answered meanwhile
                     refused(post.message, reply.status, post.text)
                 if not message.is_taken and not self._posts.wire.is_over:
                     message.empty()
@@ -118,14 +118,12 @@ class NumberedPosts:
                 if await self._hear_out(post, reply):
                     return None
         except Unavailable as exc:
-            if (
-                exc.reply.status != TOO_MANY
-            ):  # this answer may come from a proxy; the server may have taken the message
+            if exc.reply.status != TOO_MANY:  # this answer may be a proxy's; the server may have taken the message
                 raise
             return exc.post, exc.reply
 
     async def _attempt(self, message: NumberedMessage, persistence: Persistence) -> tuple[Post, ResponseHead]:
-        """Send it until it is its turn.  Raises OSError or TimeoutError when it has to be sent again."""
+        """Send it until its turn has come.  Raises OSError or TimeoutError when it has to be sent again."""
         pause = FIRST_PAUSE
         while True:
             before = self._before(message)
@@ -155,7 +153,7 @@ class NumberedPosts:
                 raise Unavailable(post, reply)
 
     async def _hear_out(self, post: Post, reply: ResponseHead) -> bool:
-        """Hear the rest of a good answer, which may go on as long as a turn; false when it was cut short."""
+        """Read the rest of a successful answer, which may last as long as a turn; false when it was cut short."""
         try:
             await post.over()
         except OSError:
@@ -166,12 +164,12 @@ class NumberedPosts:
         return True
 
     def _before(self, message: NumberedMessage) -> NumberedMessage | None:
-        """The last message in front of one that may still be missing."""
+        """The newest earlier message that may still be missing."""
         earlier = [found for found in self._unsettled if found.number < message.number]
         return earlier[-1] if earlier else None
 
     def _take(self, message: NumberedMessage) -> None:
-        """The server has it, and so it has all those in front of it."""
+        """Note that the server has a message, and therefore all earlier ones."""
         for found in [found for found in self._unsettled if found.number <= message.number]:
             found.is_taken = True
             found.settle()

@@ -1,7 +1,7 @@
 """Two older forms of HTTP that agents still speak.
 
-`PostsForm`: a request is a POST and its answer the answer to it; nothing else comes from the agent, unless it puts
-it in front of that answer.  `EventsForm`: one event stream, whose first event says where to post.
+`PostsForm`: a request is a POST, and its answer is the answer to that POST; other messages of the agent can only
+come before that answer.  `EventsForm`: one event stream, whose first event names the URL for POSTs.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-SAFE = "%/:?#[]@!$&'()*+,;=-._~"  # characters of a URL that mean something, or are escaped already
-FIRST_EVENT = 10.0  # seconds for the event that says where to post
+SAFE = "%/:?#[]@!$&'()*+,;=-._~"  # characters of a URL that have a meaning, or are escaped already
+FIRST_EVENT = 10.0  # seconds for the event that names the URL for POSTs
 
 
 class OlderForm:
@@ -58,7 +58,7 @@ class PostsForm(OlderForm):
 
 
 class EventsForm(OlderForm):
-    """Everything comes on one stream, whose first event names the URL to post to."""
+    """All messages of the agent come on one stream, whose first event names the URL for POSTs."""
 
     def __init__(self, wire: "HttpTransport") -> None:
         super().__init__(wire, promises=True)
@@ -72,11 +72,11 @@ class EventsForm(OlderForm):
         status = await form._stream.open(wire.link, [("accept", "text/event-stream")])
         if status != 200:
             form._stream.close()
-            raise ConnectionClosed(f"{shown} is no agent: it answered with status {status}")
+            raise ConnectionClosed(f"{shown} is not an agent: it answered with status {status}")
         form._stream.ended.add_done_callback(lambda _: wire.end(form._stream.goodbye))
         await asyncio.wait({form._target}, timeout=FIRST_EVENT)
         if not form._target.done():
-            form._target.set_result(wire.link.address.target)  # it does not say, so it is the same
+            form._target.set_result(wire.link.address.target)  # it names no URL, so it is the same one
         return form
 
     def _heard(self, events: list[Event]) -> None:
@@ -90,7 +90,7 @@ class EventsForm(OlderForm):
             self._wire.heard(frames)
 
     def _target_in(self, where: str) -> str:
-        """Where to post; another server than the one we came to is none of its business."""
+        """The URL for POSTs, which must be on the same server."""
         address = self._wire.link.address
         base = f"{address.scheme}://{address.authority}"
         try:
@@ -99,7 +99,7 @@ class EventsForm(OlderForm):
             log.warning("the agent's server names an invalid address for messages")
             return address.target
         if f"{parts.scheme}://{parts.netloc}" != base:
-            log.warning("the agent's server wants messages posted elsewhere, which is not done")
+            log.warning("the agent's server names another server for messages, which is not allowed")
             return address.target
         return quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=SAFE)
 

@@ -1,7 +1,7 @@
-"""A message on its way over HTTP: the end of its POST settles it.
+"""A message sent over HTTP: the end of its POST settles it.
 
-It is answered, promised (the answer will come on a stream), to be tried again, or failed with a sentence.  The
-answer may stay open as long as the turn it is about; the next message waits only until this one has arrived.
+It is answered, promised (the answer will come on a stream), to be sent again, or failed with an error.  The answer
+may stay open as long as its turn; the next message waits only until this one has arrived.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-MAX_POSTS = 256  # requests without an answer at a time, and as many other messages
-ORDERLY = 0.1  # seconds that the next message waits for the answer to this one, once this one has arrived
-LATE = 2.0  # seconds that it waits for this one to arrive, unless both are of one session
-BUSY = {429, 503}  # not taken: the same may be sent again
+MAX_POSTS = 256  # unanswered requests at a time, and as many other messages
+ORDERLY = 0.1  # seconds that the next message waits for the answer to this one after it has arrived
+LATE = 2.0  # seconds that it waits for this one to arrive, unless both belong to one session
+BUSY = {429, 503}  # not taken: the message may be sent again
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 10.0  # seconds before a message is sent again
 ACCEPTED = 202
-REPEATABLE = (CANCEL, CANCEL_REQUEST)  # notifications that mean no more when they come twice
+REPEATABLE = (CANCEL, CANCEL_REQUEST)  # notifications that have no further effect when they come twice
 
 Refused = Callable[[MessageHead, int, bytes], None]
 
@@ -43,7 +43,8 @@ class Post:
         self.message: MessageHead = head_of(frame)
         self.is_answered = False
         self.has_failed = False  # it was answered with an error
-        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # answered, or over
+        # set when it was answered or has ended
+        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._wire, self._frame, self._hear = wire, frame, hear
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._body = ResponseBody(wire.limit, self._heard, wire.link.unfinished, self._give_up)
@@ -83,7 +84,7 @@ class Post:
         return len(self._frame)
 
     def hold(self, held: bool) -> None:
-        """Stop or go on reading the answer."""
+        """Stop or continue reading the answer."""
         if held:
             self._body.pause()
         if self._exchange:
@@ -95,12 +96,12 @@ class Post:
 
     @property
     def text(self) -> bytes:
-        """How an answer began that holds no messages."""
+        """The beginning of an answer that contains no messages."""
         return self._body.text
 
     @property
     def is_broken(self) -> bool:
-        """Whether the answer was to be JSON and is not."""
+        """Whether an answer that should be JSON is not."""
         return self._body.is_broken
 
     def _feed(self, data: bytes) -> None:
@@ -125,7 +126,7 @@ class Post:
             self._over.set_result(None)
         else:
             self._over.set_exception(exc)
-            self._over.exception()  # somebody may not look
+            self._over.exception()  # a caller need not await it
         self._settle()
 
     def _heard(self, events: list[Event]) -> None:
@@ -150,25 +151,25 @@ class Post:
 
 
 class Delivery:
-    """A request on its way, from the moment it is handed over until it is settled."""
+    """A request that is being sent, until it is settled."""
 
     def __init__(self, message: MessageHead) -> None:
         self.message = message
-        self.arrived = asyncio.Event()  # it is with the server, as far as we know; or it is settled
+        self.arrived = asyncio.Event()  # set when the server has it, as far as we know, or when it is settled
         self.is_sent = False  # the server may have it
-        self.is_unwanted = False  # it was cancelled since
+        self.is_unwanted = False  # it was cancelled meanwhile
         self.task: asyncio.Task[None] | None = None
 
 
 class Posts:
-    """The POSTs under way: each is seen through to its end, in a task of its own."""
+    """The POSTs in progress, each followed to its end by a task of its own."""
 
     def __init__(
         self, wire: "HttpTransport", *, promises: bool, forget: Callable[[bytes], object] = lambda id: None
     ) -> None:
         self.wire = wire
-        self._forget = forget  # told the id of a request that no answer of the server's will settle
-        self._promises = promises  # whether answers also come in another way
+        self._forget = forget  # called with the id of a request that no answer of the server will settle
+        self._promises = promises  # whether answers also come on streams
         self._tasks: set[asyncio.Task[None]] = set()
         self._posts: set[Post] = set()
         self._newest: dict[str | None, asyncio.Event] = {}  # by session: whether its newest message has arrived
@@ -190,7 +191,7 @@ class Posts:
         refused: Refused | None = None,
         ready: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """Send a message, and return when the next one may follow: when this one is settled, or has arrived.
+        """Send a message; returns when the next one may follow, because this one is settled or has arrived.
 
         A message that unblocks an agent never waits behind one that blocks it, such as a POST that is answered at a
         turn's end. `ready` is waited for before it is sent; false when it was settled there.
@@ -218,11 +219,11 @@ class Posts:
             self._requests[message.id] = delivery
         delivery.task = task = self.begin(see_through())
         await self.turn_of_the_next(task, delivery.arrived)
-        if not message.is_request:  # a request's answer may take as long as a turn
+        if not message.is_request:  # the answer to a request may take as long as a turn
             self.count(len(frame), task)
 
     def _before(self, message: MessageHead, frame: bytes) -> asyncio.Event | None:
-        """When a message may go: behind the one before it in its session, or behind the request that it cancels."""
+        """The message after which this one may be sent: the previous one of its session, or the one it cancels."""
         if message.method == CANCEL_REQUEST:
             cancelled = self._requests.get(named_request(frame))
             return cancelled.arrived if cancelled else None
@@ -239,7 +240,7 @@ class Posts:
     def withdraw(self, wanted: Withdrawal) -> bool:
         """Answer cancelled requests that the server does not have yet; true if there were any.
 
-        A request that is under way is not sent again should the server refuse it.
+        A request that was already sent is not sent again if the server refuses it.
         """
         found = [delivery for delivery in self._requests.values() if wanted.covers(delivery.message)]
         for delivery in found:
@@ -255,7 +256,7 @@ class Posts:
         self.wire.withdraw(delivery.message)
 
     async def turn_of_the_next(self, task: "asyncio.Task[None]", arrived: asyncio.Event) -> None:
-        """Wait until the message that a task sees through is settled, or has arrived a moment ago, or is late."""
+        """Wait until the message of a task is settled, has arrived a moment ago, or is late."""
         arriving = asyncio.ensure_future(arrived.wait())
         try:
             await asyncio.wait({task, arriving}, timeout=LATE, return_when=asyncio.FIRST_COMPLETED)
@@ -264,7 +265,7 @@ class Posts:
             arriving.cancel()
 
     def count(self, size: int, until: "asyncio.Future[None]") -> None:
-        """So many bytes are not taken yet, until then."""
+        """Count `size` bytes as not taken while the block runs."""
 
         def uncount(_: object) -> None:
             self.unsettled -= size
@@ -281,9 +282,9 @@ class Posts:
         return task
 
     def has_room(self, message: MessageHead) -> bool:
-        """Whether another POST may begin; a server that answers none of them is given up."""
+        """Whether another POST may begin; a server that answers no POST is given up."""
         if len(self._tasks) >= MAX_POSTS and message.is_request:
-            self.wire.heard([failure(message.id, -32001, f"{MAX_POSTS} requests wait for an answer already")])
+            self.wire.heard([failure(message.id, -32001, f"{MAX_POSTS} requests are waiting for answers already")])
             return False
         if len(self._tasks) >= 2 * MAX_POSTS:
             self.wire.end(f"the server has answered none of {len(self._tasks)} messages")
@@ -291,14 +292,14 @@ class Posts:
         return True
 
     async def send(self, post: Post, headers: Headers, arrived: Callable[[], None]) -> ResponseHead:
-        """Send a message that may come twice, and return when the server has taken it, or will not.
+        """Send a message that may come twice; returns when the server has taken or refused it.
 
-        The rest of a good answer is yet to be heard.  Raises OSError or TimeoutError when the message has to be
-        sent again.
+        The caller has to read the rest of a successful answer.  Raises OSError or TimeoutError when the message
+        has to be sent again.
         """
         try:
             async with asyncio.timeout(SILENCE + post.size / SLOWEST):
-                await post.send(headers)  # held or not: whether the message was taken has to be known
+                await post.send(headers)  # even while held: it has to be known whether the message was taken
                 arrived()
                 reply = await post.reply()
                 if not reply.is_good:
@@ -341,10 +342,10 @@ class Posts:
                 await post.over()
             except OSError as exc:
                 if not _may_come_twice(post.message) or loop.time() + pause > deadline:
-                    self.fail(post, f"the message was sent, and no answer came: {why_unreachable(exc)}")
+                    self.fail(post, f"the message was sent, but no answer came: {why_unreachable(exc)}")
                     return
                 wait = pause
-            except Exception as exc:  # the request gets an answer whatever the error is
+            except Exception as exc:  # the request gets an answer for every kind of error
                 log.exception("posting to %s failed", self.wire.link.address.shown)
                 self.fail(post, f"the message could not be posted: {exc}")
                 return
@@ -358,7 +359,7 @@ class Posts:
                 self._withdraw(delivery)
                 return
             delivery.is_sent = False
-            delivery.arrived.clear()  # those behind it wait
+            delivery.arrived.clear()  # later messages wait for it
             await asyncio.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
         if not reply.is_good:
@@ -367,15 +368,15 @@ class Posts:
             self.settle(post, reply)
 
     def settle(self, post: Post, reply: ResponseHead) -> None:
-        """The answer is complete: a request without an answer in it was promised one, or will never get one."""
+        """The answer is complete: a request that it does not answer was promised an answer, or will get none."""
         needs_none = self._promises or not post.message.is_request
         if needs_none and (reply.status == ACCEPTED or not (reply.media_type == "text/html" or post.is_broken)):
             return
         what = reply.media_type or "nothing"
-        self.fail(post, f"the server answered with status {reply.status} and {what}, which holds no answer")
+        self.fail(post, f"the server answered with status {reply.status} and {what}, which contains no answer")
 
     def fail(self, post: Post, why: str) -> None:
-        """Answer a request that the server will not."""
+        """Answer a request that the server will not answer."""
         if post.message.is_request and not post.is_answered:
             post.is_answered = True
             self._forget(post.message.id)
@@ -390,15 +391,15 @@ class Posts:
 
 
 def _may_come_twice(message: MessageHead) -> bool:
-    """Whether a message that may have arrived is sent again: an agent that never hears it would wait for ever."""
+    """Whether a message that may have arrived is sent again, because an agent without it would wait for ever."""
     return message.is_answer or message.method in REPEATABLE
 
 
 def retry_after(reply: ResponseHead) -> float:
-    """The seconds that a server wants us to wait."""
+    """The seconds that a server asks us to wait."""
     told = reply.get("retry-after").strip()
     if told.isdecimal():
-        return float(told)  # however many digits: too long to wait is infinite
+        return float(told)  # any number of digits; one that is too large becomes infinite
     try:
         return parsedate_to_datetime(told).timestamp() - time.time()
     except (TypeError, ValueError, OverflowError):

@@ -1,8 +1,9 @@
 """The draft's form of HTTP: a connection id, one event stream for the connection and one for each session.
 
-With a server that keeps a log everything comes on the connection's stream, numbered; it is opened again whenever
-it drops, and says where to go on.  Posts are numbered too, so that one whose answer was lost can be sent again.
-With any other server the end of the connection's stream is the end, and that of a session's fails what waits on it.
+A server that keeps a log sends everything on the connection's stream, numbered.  The stream is opened again
+whenever it drops, and continues where it left off.  POSTs are numbered too, so that one whose answer was lost can
+be sent again.  With any other server, the end of the connection's stream ends the connection, and the end of a
+session's stream fails the requests that wait on it.
 """
 
 import asyncio
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("dragoman")
 
 GONE = {401, 403, 404, 410}
-SETTLING = 0.1  # seconds for the end of one stream to show whether it was the end of all
-MAX_STREAMS = 64  # event streams opened because the server names a session; more when we ask in one
+SETTLING = 0.1  # seconds after the end of one stream in which the end of all streams may show
+MAX_STREAMS = 64  # event streams opened because the server named a session; our own requests may open more
 MAX_ASKED = 4096  # requests whose session is remembered
 
 
@@ -55,14 +56,14 @@ class StreamsForm:
         self._posts = Posts(wire, promises=True, forget=lambda id: self._ours.pop(id, None))
         self._heard = Receipt()
         self._numbered = NumberedPosts(self._posts, self._heard, self._hear_answer, wire.patience)
-        self._generation = 0  # the number of the newest try to read the connection's stream
+        self._generation = 0  # the number of the newest attempt to read the connection's stream
         self._persistence = Persistence(wire.patience)
         self._acknowledging: asyncio.Task[None] | None = None
         self._ours: dict[bytes, str] = {}  # requests that wait for an answer, and their sessions
-        self._theirs: dict[bytes, str] = {}  # requests of the agent, and the sessions they were for
+        self._theirs: dict[bytes, str] = {}  # requests of the agent, and their sessions
 
     async def open(self) -> None:
-        """Have the connection's stream open."""
+        """Open the connection's stream."""
         if self._resumes:
             self._following = self._loop.create_task(self._follow(), name="events")
         else:
@@ -115,7 +116,7 @@ class StreamsForm:
     async def _deliver(self, frame: bytes, headers: Headers, session: str | None) -> None:
         def refused(message: MessageHead, status: int, body: bytes) -> None:
             if status == 404 and session and message.is_request and message.method in OPENING:
-                # Some servers know a session only once they have opened it, and call it unknown until then.
+                # Some servers answer that a session is unknown until they have opened it.
                 again = self._deliver(frame, [pair for pair in headers if pair[0] != SESSION], None)
                 task = self._loop.create_task(again, name="post")
                 self._opening.add(task)
@@ -141,7 +142,7 @@ class StreamsForm:
         self._ours.pop(message.id, None)
         self._wire.refused(message, status, body)
 
-    # Hearing
+    # Receiving
 
     def _hear_events(self, stream: EventStream, session: str | None, events: list[Event]) -> None:
         frames: list[bytes | Oversize] = []
@@ -171,12 +172,12 @@ class StreamsForm:
         try:
             return self._heard.admit(read_number(event.id or b""))
         except OutOfOrder as gap:
-            log.info("the events of %s are asked for again: %s", self._wire.link.address.shown, gap)
+            log.info("requesting the events of %s again: %s", self._wire.link.address.shown, gap)
             stream.close()
             return False
 
     def _look_at(self, frame: bytes | Oversize, session: str | None) -> None:
-        """Note the requests and sessions that a frame names; read the stream of a new session."""
+        """Note the requests and sessions that a frame names; open the stream of a new session."""
         message = head_of(frame)
         if message.is_answer:
             self._ours.pop(message.id, None)
@@ -190,10 +191,10 @@ class StreamsForm:
             task.add_done_callback(self._opening.discard)
 
     async def _acknowledge(self) -> None:
-        """Tell the server how far we have heard it, apart from the posts, which may have to wait for their turn."""
+        """Acknowledge the events received, apart from the POSTs, which may have to wait for their turn."""
         try:
             headers = [JSON, (CONNECTION, self._id), (LAST_EVENT, str(self._heard.tell()))]
-            with contextlib.suppress(OSError, TimeoutError):  # the next one will say more
+            with contextlib.suppress(OSError, TimeoutError):  # the next acknowledgement covers this one
                 await self._wire.link.ask("POST", headers, timeout=SILENCE)
         finally:
             self._acknowledging = None
@@ -221,7 +222,7 @@ class StreamsForm:
         return await self._get(None, [(CONNECTION, self._id), *place])
 
     async def _get(self, session: str | None, headers: Headers) -> EventStream:
-        """A stream that is open; raises OSError when it may be later, ConnectionClosed when not."""
+        """Open a stream; raises OSError if another attempt may succeed, else ConnectionClosed."""
         stream = EventStream(lambda events: self._hear_events(stream, session, events), self._wire.limit)
         status = await stream.open(self._wire.link, [("accept", "text/event-stream"), *headers])
         if status == 200:
@@ -234,7 +235,7 @@ class StreamsForm:
         raise StreamRefused(status)
 
     async def _open_stream(self, session: str | None) -> None:
-        """Open a stream of a server without a log; its end has consequences."""
+        """Open a stream of a server without a log; its end fails requests, or ends the connection."""
         if session is not None and not can_be_named(session):
             raise StreamRefused(400)
         stream = await self._get(session, [(CONNECTION, self._id), *_naming(session)])
@@ -246,11 +247,11 @@ class StreamsForm:
         del self._streams[session]
         if session is None:
             self._wire.end(stream.goodbye)
-        else:  # perhaps the whole server is gone, and its other streams just have not said so yet
+        else:  # perhaps the whole server is gone, and the other streams have not shown it yet
             self._loop.call_later(SETTLING, self._fail_requests, session)
 
     def _fail_requests(self, session: str) -> None:
-        """Answer the requests that wait on a session's stream that has ended; nothing else will."""
+        """Answer the requests that wait on a session's ended stream, for they will get no other answer."""
         if session in self._streams:
             return
         for id in [id for id, of in self._ours.items() if of == session]:
@@ -258,12 +259,12 @@ class StreamsForm:
             self._wire.heard([failure(id, -32603, "the session's event stream ended before the answer came")])
 
     async def _open_quietly(self, session: str) -> None:
-        with contextlib.suppress(OSError, TimeoutError, ConnectionClosed):  # it is tried again when it is needed
+        with contextlib.suppress(OSError, TimeoutError, ConnectionClosed):  # opened again when it is needed
             if session not in self._streams:
                 await self._open_stream(session)
 
     async def _has_stream(self, session: str, message: MessageHead) -> bool:
-        """See to it that a session's stream is open before something is said that is answered there."""
+        """Open a session's stream, unless it is open, before a message is sent whose answer comes there."""
         if self._opening:
             await asyncio.wait(self._opening)
         if session in self._streams:
@@ -274,7 +275,7 @@ class StreamsForm:
             if exc.status == 409:
                 self._wire.refused(message, 409, b"the session's event stream is read by somebody else")
                 return False
-            # Some servers do not know a session before it is loaded; its answers come on the connection's stream.
+            # Some servers do not know a session until it is loaded; the answers come on the connection's stream.
         except (OSError, TimeoutError) as exc:
             if message.is_request:
                 why = f"the session's event stream cannot be opened: {why_unreachable(exc)}"
@@ -287,12 +288,12 @@ OPENING = {"session/load", "session/resume", "session/fork"}
 
 
 def _naming(session: str | None) -> Headers:
-    """The header that names a session; without it a message says itself which one it is about."""
+    """The header that names a session; without it, the message names the session itself."""
     return [(SESSION, session)] if session and can_be_named(session) else []
 
 
 class StreamRefused(ConnectionClosed):
-    """A server would not open an event stream."""
+    """A server refused to open an event stream."""
 
     def __init__(self, status: int) -> None:
         self.status = status

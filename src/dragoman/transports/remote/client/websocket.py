@@ -1,9 +1,8 @@
-"""A remote agent over a WebSocket: one message a text frame, everything on one socket.
+"""A remote agent over a WebSocket: each message is a text frame, and one socket carries all of them.
 
-Where the server keeps a log, which it says when the socket is opened, a drop is no end: the socket is opened again,
-either side says how far it had heard the other, and lost frames are sent again.  Each text begins with
-its frame's number.  Acknowledgements go as binary frames, which are no messages.  With any other server a drop is
-the end.
+A server that keeps a log says so when the socket is opened.  After a drop, the socket is opened again, each side
+states the number of the last frame it received, and lost frames are sent again.  Each text begins with its frame's
+number; acknowledgements are binary frames.  With any other server, a drop ends the connection.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ from .websocket_socket import WebSocketSocket
 
 log = logging.getLogger("dragoman")
 
-FINAL_CODES = {1000, 1002, 1003, 1007, 1008, 1009, 4401}  # closed on purpose, or would be closed again
+FINAL_CODES = {1000, 1002, 1003, 1007, 1008, 1009, 4401}  # closed on purpose, or it would be closed again
 
 
 class WebSocketTransport(DialledTransport):
@@ -57,19 +56,19 @@ class WebSocketTransport(DialledTransport):
         self._cookies = CookieJar()
         self._socket: WebSocketSocket | None = None
         self._id = ""  # the server's id for this connection
-        self._resumes = False  # both ends can take it up again
-        self._generation = 0  # the number of the newest try to open a socket
+        self._resumes = False  # both ends can resume the connection
+        self._generation = 0  # the number of the newest attempt to open a socket
         self._sent = Log()
         self._heard = Receipt()
-        self._written = 0  # the number of the last frame that any socket was given
-        self._early: list[bytes] = []  # arrived before anybody listened
+        self._written = 0  # the number of the last frame given to any socket
+        self._early: list[bytes] = []  # arrived before there was a listener
         self._returning: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Reach the server; raises OSError or ConnectionClosed when it cannot be."""
+        """Connect to the server; raises OSError or ConnectionClosed when that fails."""
         await self._dial()
 
-    # The wire, as its user sees it
+    # The transport, as its user sees it
 
     def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
         super().listen(hear, ended)
@@ -103,8 +102,9 @@ class WebSocketTransport(DialledTransport):
                     self._sent.append([frame])
 
     def _takes_back(self, frame: bytes) -> bool:
-        """Whether a frame cancels requests that no socket was given, and takes their places: the server hears of a
-        cancel that concerns nothing, and those behind it keep their numbers.
+        """Whether a frame cancels requests that were not sent yet.
+
+        The cancel then takes their places, so that later frames keep their numbers; on the server it has no effect.
         """
         if (wanted := withdrawal(frame)) is None:
             return False
@@ -122,7 +122,7 @@ class WebSocketTransport(DialledTransport):
         return self._socket.transport.get_write_buffer_size() if self._socket else 0
 
     async def close(self) -> None:
-        """Say goodbye, if there is anybody to say it to, and let go of the socket."""
+        """Close the WebSocket properly, if it is open, and release the socket."""
         if self._returning:
             self._returning.cancel()
             await asyncio.gather(self._returning, return_exceptions=True)
@@ -130,7 +130,7 @@ class WebSocketTransport(DialledTransport):
         if self._socket:
             await self._socket.close()
 
-    # Reports of the socket
+    # Called by the socket
 
     def heard(self, socket: WebSocketSocket, texts: list[bytes]) -> None:
         if socket is not self._socket:
@@ -139,7 +139,7 @@ class WebSocketTransport(DialledTransport):
         if self._resumes:
             frames, gap = self._heard.admit_numbered(texts)
             if gap:
-                log.info("the connection to %s is opened again: %s", self._address.shown, gap)
+                log.info("reconnecting to %s: %s", self._address.shown, gap)
                 socket.abort()
         if not frames:
             return
@@ -157,7 +157,7 @@ class WebSocketTransport(DialledTransport):
             self._socket.send_binary(b"%d" % self._heard.tell())
 
     def heard_binary(self, data: bytes) -> None:
-        """How far the server has heard us; an answer that should have been a text is one all the same."""
+        """Handle an acknowledgement; an answer in a binary frame, which should be a text, fails its call."""
         if self._resumes and (number := read_number(data)) is not None:
             self._sent.forget(number)
             self._taken.set()
@@ -168,7 +168,7 @@ class WebSocketTransport(DialledTransport):
         self._taken.set()
 
     def dropped(self, socket: WebSocketSocket, code: int, reason: str) -> None:
-        """The socket is gone: come back if both ends can, else it is over."""
+        """The socket was lost: reconnect if both ends can resume, else end."""
         if socket is not self._socket:
             return
         self._socket = None
@@ -233,16 +233,16 @@ class WebSocketTransport(DialledTransport):
         except ConnectionClosed as exc:
             self.end(str(exc))
         except Exception as exc:
-            log.exception("coming back to %s failed", self._address.shown)
-            self.end(f"coming back to {self._address.shown} failed: {exc}")
+            log.exception("reconnecting to %s failed", self._address.shown)
+            self.end(f"reconnecting to {self._address.shown} failed: {exc}")
         else:
-            log.info("the connection to %s is back", self._address.shown)
+            log.info("reconnected to %s", self._address.shown)
         finally:
             self._returning = None
 
 
 def _only(values: list[str]) -> str:
-    """A header's value; one that is there twice is as good as none."""
+    """A header's value; empty if the header is missing or repeated."""
     return values[0] if len(values) == 1 else ""
 
 
@@ -265,7 +265,7 @@ async def dial_websocket(
     limit: int = MAX_FRAME,
     patience: float = PATIENCE,
 ) -> WebSocketTransport:
-    """A wire to the agent behind a ws:// or wss:// URL; raises AgentStartError when it cannot be reached."""
+    """A transport to the agent at a ws:// or wss:// URL; raises AgentStartError when it cannot be reached."""
     address, sent = read_url(url, headers)
     wire = WebSocketTransport(address, sent, tls, resumes=resumes, limit=limit, patience=patience)
     try:

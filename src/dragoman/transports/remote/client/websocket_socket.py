@@ -1,4 +1,4 @@
-"""One socket of a WebSocket wire, the client's side: from its handshake to its drop."""
+"""One socket of a WebSocket transport, on the client's side, from its handshake to its end."""
 
 import asyncio
 import contextlib
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 LONGEST_CONTROL = 125  # bytes of a ping, a pong or a close, as the standard has it
-MAX_UNREAD = 1024 * 1024  # bytes of answers to pings that may wait for a server that does not read
+MAX_UNREAD = 1024 * 1024  # bytes of pongs that may wait for a server that does not read
 
 protocol_log = logging.getLogger("dragoman.websocket")
-protocol_log.setLevel(logging.INFO)  # below that it would hold every header, credentials included
+protocol_log.setLevel(logging.INFO)  # below this level it would log every header, credentials included
 
 
 class WebSocketSocket(asyncio.Protocol):
@@ -37,13 +37,13 @@ class WebSocketSocket(asyncio.Protocol):
         self._opened: asyncio.Future[Response] = self._loop.create_future()
         self._gone = asyncio.Event()
         self._paused = False
-        self._ending: asyncio.TimerHandle | None = None  # runs once the close has been said
-        self._unread = 0  # bytes of answers to the protocol's own frames that the server does not take
+        self._ending: asyncio.TimerHandle | None = None  # set once the close frame was sent
+        self._unread = 0  # bytes of pongs and the like that the server does not take
         self._allowance = Allowance()
         self._pace = PeerPace(self._give_up)
         self._heard_at = self._loop.time()
         self._beat: asyncio.TimerHandle | None = None
-        self._early: list[bytes] | None = []  # until the wire has looked at the handshake's answer
+        self._early: list[bytes] | None = []  # until the answer to the handshake has been checked
         self._protocol: ClientProtocol
         self._messages: Messages
 
@@ -98,11 +98,11 @@ class WebSocketSocket(asyncio.Protocol):
             else:
                 self._early += texts
         self._flush_answers()
-        if self._protocol.close_expected() and self._ending is None:  # a server that does not hang up is hung up on
+        if self._protocol.close_expected() and self._ending is None:  # if the server does not hang up, we do
             self._ending = self._loop.call_later(LAST_WORDS, self.transport.abort)
 
     def _weigh(self, frames: list[Frame]) -> None:
-        """Count the frames that say nothing; a server that sends too many is hung up on."""
+        """Count empty frames; a server that sends too many is disconnected."""
         short = [frame for frame in frames if len(frame.data) <= LONGEST_CONTROL]
         idle = sum(len(frame.data) < SMALL or frame.opcode >= Opcode.CLOSE for frame in short)
         self._allowance.earn(EARNED * (len(frames) - idle))
@@ -114,7 +114,7 @@ class WebSocketSocket(asyncio.Protocol):
         self.transport.abort()
 
     def _flush_answers(self) -> None:
-        """Answer received frames, mainly pings; a server that sends pings and reads nothing is given up."""
+        """Answer received frames, mainly pings; a server that sends pings and does not read is given up."""
         before = self.transport.get_write_buffer_size()
         self._flush()
         grown = self.transport.get_write_buffer_size() - before
@@ -124,7 +124,7 @@ class WebSocketSocket(asyncio.Protocol):
             self.transport.abort()
 
     def deliver(self) -> None:
-        """Report the frames from now on, and those that arrived since the handshake."""
+        """Report frames from now on, and those that arrived since the handshake."""
         early, self._early = self._early, None
         if early:
             self._wire.heard(self, early)
@@ -175,7 +175,8 @@ class WebSocketSocket(asyncio.Protocol):
             self._opened.set_exception(exc if isinstance(exc, OSError) else ConnectionResetError("it hung up"))
             self._opened.exception()  # the waiting task may have been cancelled
             return
-        close = self._protocol.close_rcvd or self._protocol.close_sent  # ours, where the server broke a rule
+        # our own reason, where the server broke a rule
+        close = self._protocol.close_rcvd or self._protocol.close_sent
         if close:
             self._wire.dropped(self, close.code, close.reason)
         else:
@@ -203,7 +204,7 @@ def _split(target: str) -> tuple[str, str]:
 
 
 def _refusal(exc: Exception) -> Exception:
-    """The error for a failed handshake: an OSError if another try may succeed, else a ConnectionClosed."""
+    """The error for a failed handshake: an OSError if another attempt may succeed, else a ConnectionClosed."""
     if isinstance(exc, InvalidStatus):
         status = exc.response.status_code
         if status in TEMPORARY:

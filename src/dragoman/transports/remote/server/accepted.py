@@ -1,8 +1,8 @@
-"""A client that came to us: the wire to it as the agent sees one, whatever sockets it is carried by at the moment.
+"""The transport to a remote client, as the agent sees it, whichever sockets carry it at the moment.
 
-A client of the draft gets what is for it on several event streams, one for the connection and one for each session.
-A client that resumes, and one on a WebSocket, gets everything on one.  Each stream keeps what its reader may still
-lack; a reader that comes back says how far it had come.
+A client of the draft gets its messages on several event streams: one for the connection and one for each session.
+A client that resumes, or that uses a WebSocket, gets everything on one stream.  Each stream keeps the frames that
+its reader may still lack; a reader that reconnects states the last number it received.
 """
 
 import asyncio
@@ -21,20 +21,21 @@ from ..replay import ACKNOWLEDGE_EVERY, Receipt
 from ..routing import MessageHead, head_of
 from .stream import Stream, StreamClaim
 
-KEPT = 16 * 1024 * 1024  # bytes a connection keeps of what was sent, for readers that do not acknowledge
-SHARE = 4 * 1024 * 1024  # the most of it that one stream keeps
+KEPT = 16 * 1024 * 1024  # bytes of sent frames that a connection keeps for readers that do not acknowledge
+SHARE = 4 * 1024 * 1024  # and that one stream keeps at most
 MAX_STREAMS = 1024
-MAX_ROUTES = 4096  # requests whose answer has a stream to go to
-MAX_PENDING = 256 * 1024  # frames the agent has not taken, though its client should have stopped
-STALLED = 60.0  # seconds in which nobody takes what waits, while the agent does
-CLOSING = ("session/close", "session/delete", "session/detach")  # after which nothing more is said of a session
+MAX_ROUTES = 4096  # requests whose stream for the answer is remembered
+MAX_PENDING = 256 * 1024  # frames that the agent has not taken, though its client should have stopped
+STALLED = 60.0  # seconds in which the client takes nothing, while the agent waits for it
+# methods after which nothing more is sent for a session
+CLOSING = ("session/close", "session/delete", "session/detach")
 ROOM = LOW_WATER + ACKNOWLEDGE_EVERY
-HUNG_UP = 1000  # the code a WebSocket is closed with when all was said
-POLICY = 1008  # and when the client does not do as it should
+HUNG_UP = 1000  # the close code of a WebSocket at an ordinary end
+POLICY = 1008  # and when the client breaks a rule
 
 
 class WebRequest(Struct, frozen=True):
-    """A client's request: its headers by lower-case name, its target, the other end of its socket."""
+    """A client's request: its headers by lower-case name, its target, the address of the client."""
 
     method: str
     path: str
@@ -42,11 +43,11 @@ class WebRequest(Struct, frozen=True):
     query: str = ""
     peer: str = ""
     is_secure: bool = False
-    scope: Mapping[str, Any] = {}  # all the server knows, such as a client's certificate
+    scope: Mapping[str, Any] = {}  # all that the server knows, such as a client's certificate
 
 
 class Route(NamedTuple):
-    """Where an answer goes: a session's stream; after another one's history; and the session that it closes."""
+    """Where an answer goes: a session's stream; `after` another session's history; the session that it closes."""
 
     session: str | None = None
     after: str | None = None
@@ -54,7 +55,7 @@ class Route(NamedTuple):
 
 
 class AcceptedTransport:
-    """The wire to one client; `resumes` when both ends can take it up again, `is_one` when it has one stream."""
+    """The transport to one client; `resumes` if both ends can resume it, `is_one` if it has one stream."""
 
     def __init__(
         self,
@@ -82,12 +83,12 @@ class AcceptedTransport:
         self._why: str | None = None
         self.close_code = HUNG_UP
         self._routes: dict[bytes, Route] = {}  # where answers go
-        self._loose: set[str] = set()  # sessions whose client does not say that it reads them
-        self._early: set[str] = set()  # sessions the agent speaks of before the client can know them
+        self._loose: set[str] = set()  # sessions whose client does not announce that it reads their streams
+        self._early: set[str] = set()  # sessions that the agent names before the client can know them
         self._leaving: asyncio.TimerHandle | None = None
         self._left()
 
-    # The wire, as the agent sees it
+    # The transport, as the agent sees it
 
     def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
         self._hear, self._ended = hear, ended
@@ -133,7 +134,7 @@ class AcceptedTransport:
         return ConnectionClosed(self.why)
 
     async def close(self) -> None:
-        """Give the readers the waiting frames, if they still take them, and end."""
+        """Send the waiting frames to the readers, if they still take them, and end."""
         for stream in self._all():
             stream.close()
         readers = {stream.reader.task for stream in self._all() if stream.reader}
@@ -151,17 +152,17 @@ class AcceptedTransport:
 
     @property
     def why(self) -> str:
-        """Why it is over, in a few words."""
+        """A short reason why it has ended."""
         return self._why or "the connection is closed"
 
     @property
     def reason(self) -> str:
-        """The reason of the end that the client gets; None for an ordinary end."""
+        """The reason that the client is given; None for an ordinary end."""
         return "" if self.close_code == HUNG_UP else self.why
 
     def end(self, why: str, code: int = HUNG_UP) -> None:
-        """The client is gone for good; one that is sent away gets a code, which its WebSocket is closed with, and
-        nothing more.
+        """End the connection for good; a client that is disconnected for a fault gets only `code`, with which its
+        WebSocket is closed.
         """
         if self._why is not None:
             return
@@ -180,7 +181,7 @@ class AcceptedTransport:
             self._ended()
 
     async def accept(self, frame: bytes) -> None:
-        """Hand the agent a frame; returns when it was taken."""
+        """Give the agent a frame; returns when the agent has taken it."""
         if self._why is not None:
             return
         self._has_spoken = True
@@ -193,10 +194,10 @@ class AcceptedTransport:
             await taken
 
     def accept_numbered(self, texts: list[bytes]) -> None:
-        """Hand the agent the frames of numbered texts that it has not heard yet; raises OutOfOrder at a gap.
+        """Give the agent the frames of numbered texts that it does not have yet; raises OutOfOrder at a gap.
 
-        Frames that it does not take now wait here, unacknowledged, so the client stops by itself.  Not to read from
-        it would not do, because its own acknowledgements come the same way.
+        Frames that the agent does not take now wait here unacknowledged, so that the client stops by itself.  The
+        socket has to be read all the same, because the client's acknowledgements come the same way.
         """
         if self._why is not None:
             return
@@ -219,12 +220,12 @@ class AcceptedTransport:
             self.streams[None].wake()
 
     def acknowledged(self, number: int) -> None:
-        """The client has heard everything up to a number."""
+        """Note that the client has received everything up to a number."""
         self.streams[None].forget(number)
         self._taken.set()
 
     def attach(self, session: str | None, generation: int = 0) -> StreamClaim:
-        """A reader has come for a stream, and takes the place of the one before."""
+        """Attach a new reader to a stream; it replaces the previous one."""
         self._loose.discard(session or "")
         if self._leaving:
             self._leaving.cancel()
@@ -233,18 +234,18 @@ class AcceptedTransport:
         return self.streams.setdefault(session, Stream()).attach(task, generation)
 
     def rewind(self, reader: StreamClaim, number: int) -> None:
-        """A reader has everything up to a number, which may be all that the agent waits for to go on."""
+        """Continue a stream after the number that its reader has; this may give the agent room to continue."""
         reader.stream.rewind(number)
         self._taken.set()
 
     def took(self, reader: StreamClaim) -> None:
-        """A reader has got the waiting frames."""
+        """Note that a reader has taken waiting frames."""
         if not self.resumes:
             reader.stream.trim(min(SHARE, KEPT // len(self.streams)) if not self.is_one else 0)
         self._taken.set()
 
     def detach(self, reader: StreamClaim) -> None:
-        """A reader has gone, unless another one has taken its place."""
+        """Detach a reader, unless a newer one has replaced it."""
         if reader.is_newest:
             reader.stream.reader = None
             if reader.stream.is_closed:
@@ -252,17 +253,17 @@ class AcceptedTransport:
             self._left()
 
     def seen(self) -> None:
-        """The client has said something, so it is still there."""
+        """Note that the client has sent something, so it is still connected."""
         if self._leaving:
             self._left()
 
     def expect_word(self) -> None:
-        """Close the connection if the client has sent nothing by now."""
+        """Close the connection if the client sends nothing in time."""
         if not self._has_spoken:
             self.end("the client said nothing", POLICY)
 
     def _left(self) -> None:
-        """Nobody reads: without a word the client is gone after a while."""
+        """No reader is left: end the connection unless the client sends something in time."""
         if self._why is None and not any(stream.reader for stream in self._all()):
             if self._leaving:
                 self._leaving.cancel()
@@ -282,7 +283,7 @@ class AcceptedTransport:
                 taken.set_result(None)
 
     def _answer(self, frames: list[bytes]) -> list[bytes]:
-        """Give the answer to `initialize` to the request that waits for it; the rest goes where it belongs."""
+        """Give the answer to `initialize` to the request that waits for it; other frames go to their streams."""
         for index, frame in enumerate(frames):
             if head_of(frame).is_answer:
                 assert self.answered
@@ -290,17 +291,18 @@ class AcceptedTransport:
                 return frames[:index] + frames[index + 1 :]
         return frames
 
-    # Which stream carries what
+    # The stream of each frame
 
     def expects(self, message: MessageHead, named: bool) -> None:
-        """Note where a request's answer is to go; `named` when the client sent the session's header, too."""
+        """Note the stream for a request's answer; `named` if the client also sent the session's header."""
         if self.is_one or message.session is None:
             return
         self._early.discard(message.session)
         known = self.streams.get(message.session)
         if (known is None or known.is_closed) and self.has_room(message.session):
             self.streams[message.session] = Stream()
-            if not named:  # such a client reads a session's stream once it hears of it on the connection's
+            # such a client reads a session's stream once the connection's stream has named the session
+            if not named:
                 self._loose.add(message.session)
         if message.is_request and len(self._routes) < MAX_ROUTES:
             loads, closes = message.method == "session/load", message.method in CLOSING
@@ -311,13 +313,13 @@ class AcceptedTransport:
             )
 
     def has_room(self, session: str | None) -> bool:
-        """Whether a session may have a stream, made by forgetting those of sessions that were closed."""
+        """Whether another session may have a stream; the streams of closed sessions are dropped to make room."""
         if session not in self.streams and len(self.streams) >= MAX_STREAMS:
             self._drop_closed()
         return session in self.streams or len(self.streams) < MAX_STREAMS
 
     def _drop_closed(self) -> None:
-        """Forget the streams of sessions that were closed and that nobody reads."""
+        """Drop the streams of closed sessions that have no reader."""
         for session, stream in list(self.streams.items()):
             if session is not None and stream.is_closed and not stream.reader:
                 del self.streams[session]
@@ -336,14 +338,14 @@ class AcceptedTransport:
             self._close_session(route.closes)
 
     def _close_session(self, session: str) -> None:
-        """Its stream ends once its reader has the waiting frames."""
+        """End a session's stream once its reader has the waiting frames."""
         self._loose.discard(session)
         self._early.discard(session)
         if stream := self.streams.get(session):
             stream.close()
 
     def _stream_of(self, session: str | None) -> Stream:
-        """A session's stream, once the client knows the session; what is said before that must not come after."""
+        """A session's stream; until the client knows the session, the connection's stream, to keep the order."""
         stream = self.streams.get(session)
         if stream is None and session is not None and len(self._early) < MAX_STREAMS:
             self._early.add(session)
@@ -352,7 +354,7 @@ class AcceptedTransport:
         return stream
 
     async def _put_after(self, replay: Stream, frame: bytes) -> None:
-        """A loaded session's history goes out before the word that it is loaded does."""
+        """Send the answer to `session/load` only after the session's history."""
         while replay.size and replay.reader and self._why is None:
             self._taken.clear()
             await self._taken.wait()

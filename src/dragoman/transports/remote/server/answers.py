@@ -1,4 +1,4 @@
-"""How answers go out through an ASGI server: short ones, event streams, and both ways of a WebSocket."""
+"""Send answers through an ASGI server: short ones, event streams, and WebSockets in both directions."""
 
 import asyncio
 import contextlib
@@ -16,22 +16,22 @@ from .accepted import AcceptedTransport
 from .stream import StreamClaim
 
 KEEP_ALIVE_EVERY = 15.0  # seconds
-# Some clients of HTTP/2 (httpx, so the official SDK) notice what came for one stream only when something comes
-# after it, because another of their streams waits at the socket.  They get a comment once it has become quiet.
+# Some HTTP/2 clients (httpx, and so the official SDK) notice data of one stream only when more data follows,
+# because another of their streams waits at the socket.  They are sent a comment when the stream becomes quiet.
 T = TypeVar("T")
 
 QUIET = 0.05  # seconds
 EVENTS = "text/event-stream"
-DROPPED = 4409  # the code a WebSocket is closed with that has a newer one, or lost a frame
+DROPPED = 4409  # the close code of a WebSocket that was replaced by a newer one, or that lost a frame
 
-Scope: TypeAlias = MutableMapping[str, Any]  # ASGI's messages about a connection
-Event: TypeAlias = MutableMapping[str, Any]  # and about its events
+Scope: TypeAlias = MutableMapping[str, Any]  # ASGI: the scope of a connection
+Event: TypeAlias = MutableMapping[str, Any]  # and the type of its events
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
 
 class RequestRefused(Error):
-    """A request that is answered with a status and no more."""
+    """A request that is refused with a status."""
 
     def __init__(
         self, status: int, why: str, headers: Mapping[str, str] | None = None, *, body: bytes | None = None
@@ -51,7 +51,7 @@ async def respond(send: Send, status: int, body: bytes = b"", headers: Mapping[s
 
 
 async def refuse(scope: Scope, send: Send, refused: RequestRefused) -> None:
-    """Answer a request that is not granted, whichever kind it was."""
+    """Refuse a request, of HTTP or WebSocket."""
     if scope["type"] == "http":
         await respond(send, refused.status, refused.body, refused.headers)
     elif "websocket.http.response" in (scope.get("extensions") or {}):
@@ -67,7 +67,7 @@ async def refuse(scope: Scope, send: Send, refused: RequestRefused) -> None:
 async def stream_events(
     wire: AcceptedTransport, reader: StreamClaim, receive: Receive, send: Send, *, is_nudged: bool
 ) -> None:
-    """Send a stream's frames as events until it is closed or nobody listens any more."""
+    """Send a stream's frames as events until it is closed or the client disconnects."""
     headers = [
         (b"content-type", EVENTS.encode()),
         (b"cache-control", b"no-cache"),
@@ -87,7 +87,7 @@ async def stream_events(
 async def converse(
     wire: AcceptedTransport, reader: StreamClaim, receive: Receive, send: Send, batches: bool
 ) -> int:
-    """Carry frames both ways over an accepted WebSocket; gives the code it was closed with."""
+    """Carry frames both ways over an accepted WebSocket; returns its close code."""
     async with _beside(_hear_frames(wire, reader, receive)) as hearing:
         writing = asyncio.ensure_future(_write_frames(wire, reader, send, batches))
         async with _ending(writing):
@@ -95,7 +95,7 @@ async def converse(
         if hearing.done() and hearing.exception() is None:
             code: int = hearing.result()
             return code
-        if hearing.done() or writing.exception() is not None:  # dropped, so that the client comes back
+        if hearing.done() or writing.exception() is not None:  # dropped, so that the client reconnects
             with contextlib.suppress(OSError):
                 await send({"type": "websocket.close", "code": DROPPED})
             return DROPPED
@@ -106,7 +106,7 @@ async def converse(
 
 @contextlib.asynccontextmanager
 async def _beside(coroutine: Work[T]) -> AsyncIterator["asyncio.Task[T]"]:
-    """Something done meanwhile; it ends with the block."""
+    """Run a task beside the block; it ends with the block."""
     task = asyncio.ensure_future(coroutine)
     async with _ending(task):
         yield task
@@ -127,7 +127,7 @@ async def _until_disconnected(receive: Receive) -> None:
 
 
 async def _write_events(wire: AcceptedTransport, reader: StreamClaim, send: Send, quiet: float) -> None:
-    """Write the waiting events, and a comment after each pause of this length."""
+    """Write waiting events, and a comment after each pause of this length."""
     silence = quiet
     while True:
         first, frames = reader.take()
@@ -184,6 +184,6 @@ async def _hear_frames(wire: AcceptedTransport, reader: StreamClaim, receive: Re
         data = event.get("bytes") or b""
         if wire.resumes and (number := read_number(data)) is not None:
             wire.acknowledged(number)
-        elif not wire.resumes and (message := head_of(data)).is_request:  # it should have been a text
+        elif not wire.resumes and (message := head_of(data)).is_request:  # it should have been a text frame
             wire.send([failure(message.id, -32600, f"the request {BINARY}")])
             await wire.drain()

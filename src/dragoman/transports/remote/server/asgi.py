@@ -1,7 +1,7 @@
 """An agent on the web: one endpoint for WebSocket and Streamable HTTP, for any ASGI server.
 
 `endpoint(app)` is an ASGI application.  Beyond the draft, events carry ids and `Last-Event-ID` resumes a stream; a
-client that asks for it when it connects gets everything on one stream and can take up a dropped connection.
+client that requests it when it connects gets everything on one stream and can resume a dropped connection.
 """
 
 import asyncio
@@ -40,20 +40,21 @@ SHUTTING_DOWN = "the server is shutting down"
 
 
 class EndpointOptions(TypedDict, total=False):
-    """The admission to an endpoint, and its limits."""
+    """Who may use an endpoint, and its limits."""
 
-    admit: Admit | None  # says who asks, or raises `RequestRefused`; a connection belongs to whoever opened it
-    origins: Collection[str]  # the web pages that may connect
-    hosts: Collection[str] | None  # the only names answered to, if given
+    # returns the owner of a request, or raises `RequestRefused`; a connection belongs to the owner who opened it
+    admit: Admit | None
+    origins: Collection[str]  # the origins of web pages that may connect
+    hosts: Collection[str] | None  # the only Host names that are answered, if given
     grace: float  # seconds a client may be away before its connection is ended
     limit: int  # bytes of a message
-    connections: int  # at the same time
+    connections: int  # connections at the same time
 
 
 class Endpoint:
-    """The ASGI application; `serve` is run for each client that connects, with the wire to it.
+    """The ASGI application; `serve` is run for each client that connects, with its transport.
 
-    For others than its owner a connection is indistinguishable from a missing one.
+    To anyone but its owner, a connection is indistinguishable from a missing one.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Endpoint:
         if self._running:
             await asyncio.wait(self._running)
 
-    # Who asks
+    # The owner of a request
 
     async def _check(self, request: WebRequest) -> Hashable:
         if self.hosts is not None and request.headers.get("host") not in self.hosts:
@@ -116,12 +117,12 @@ class Endpoint:
         wire = self._wires.get(id)
         if wire is None or wire.principal != principal or wire.is_over:
             raise RequestRefused(404, "there is no such connection")
-        wire.principal = principal  # by the newest credential: it may expire later
+        wire.principal = principal  # the newest credential counts, for it may expire later
         wire.seen()
         return wire
 
     def _accept(self, request: WebRequest, principal: Hashable, *, is_one: bool) -> AcceptedTransport:
-        """A new connection, and the agent for it."""
+        """Open a new connection and start its agent."""
         if len(self._wires) >= self._connections:
             raise RequestRefused(503, "too many clients are connected", {"retry-after": "5"})
         resumes = request.headers.get(LAST_EVENT) == "0" and (not is_one or GENERATION in request.headers)
@@ -171,7 +172,7 @@ class Endpoint:
         frame = await self._bodies.read(receive)
         if wire is not None and not frame:
             acknowledge(wire, request)
-            is_new(wire, request)  # in place of a message that was refused: its number is used up
+            is_new(wire, request)  # in place of a refused message, whose number is used up
             await respond(send, 202)
             return
         message = read_message(frame)
@@ -210,7 +211,7 @@ class Endpoint:
             body = failure(message.id, -32603, "the agent could not be started")
             raise RequestRefused(500, "the agent could not be started", body=body) from None
         if read_envelope(answer).error != NULL:
-            wire.end("the handshake failed")  # the next one begins anew
+            wire.end("the handshake failed")  # the next attempt opens a new connection
             await respond(send, 200, answer)
         else:
             resumption = {LAST_EVENT: "0"} if wire.resumes else {}
@@ -281,7 +282,7 @@ def ended_when_stopped(wire: AcceptedTransport) -> contextlib.AbstractContextMan
 
 
 def endpoint(app: "App", **options: Unpack[EndpointOptions]) -> Endpoint:
-    """An agent as an ASGI application: each client that connects gets one of its own."""
+    """An agent as an ASGI application; each client that connects gets an agent of its own."""
     from ....agent.serving import serve_on
 
     async def serve(wire: Transport) -> None:
@@ -291,7 +292,7 @@ def endpoint(app: "App", **options: Unpack[EndpointOptions]) -> Endpoint:
 
 
 def read_request(scope: Scope) -> WebRequest:
-    """The headers and target of a request; a repeated header that decides something counts as empty."""
+    """The headers and target of a request; a repeated header counts as empty if a decision depends on it."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")

@@ -1,4 +1,4 @@
-"""The server's side of HTTP/1.1: one request after the other on a socket, until one of them becomes a WebSocket."""
+"""The server's side of HTTP/1.1: requests one after the other on a socket, until one becomes a WebSocket."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from .serving import BODY_ROOM, HEAD_TIMEOUT, InPortions, Pairs, RequestBody, Se
 from .websocket import WebSocketServer
 
 MAX_HEAD = 64 * 1024
-IDLE = 75.0  # seconds a socket may rest between two requests
+IDLE = 75.0  # seconds that a socket may be idle between two requests
 
 
 class Http1Server(InPortions):
@@ -24,10 +24,10 @@ class Http1Server(InPortions):
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
         self._answer: _Answer | None = None
         self._allowance = Allowance()
-        self._is_ahead = False  # more requests came before this one was answered
-        self._is_over = False  # nothing more comes, and all requests are answered
+        self._is_ahead = False  # further requests arrived before this one was answered
+        self._is_over = False  # nothing more will arrive, and all requests are answered
         self._in_head = False
-        self._looked = 0  # bytes of the head that were looked at
+        self._looked = 0  # bytes of the head that were checked
         self._paused = False
         self.writable = asyncio.Event()
         self.writable.set()
@@ -39,7 +39,7 @@ class Http1Server(InPortions):
         self._expect(HEAD_TIMEOUT)
 
     def _expect(self, seconds: float | None) -> None:
-        """Have the socket closed unless a whole head arrives in time."""
+        """Close the socket unless a complete head arrives in time."""
         if self._timer:
             self._timer.cancel()
         self._timer = None if seconds is None else self._loop.call_later(seconds, self.transport.close)
@@ -52,11 +52,11 @@ class Http1Server(InPortions):
         self._advance()
 
     def eof_received(self) -> bool:
-        """The client sends no more; if its message is complete, it may still wait for the answer."""
+        """The client sends nothing more; if its request is complete, it may still wait for the answer."""
         answer, is_tls = (
             self._answer,
             self.transport.get_extra_info("sslcontext") is not None,
-        )  # which ends both ways
+        )  # ends both directions
         self._is_over = answer is not None and answer.body.is_whole and not answer.is_stream and not is_tls
         if not self._is_over:
             self.transport.close()
@@ -88,11 +88,13 @@ class Http1Server(InPortions):
             self._refuse(exc.error_status_hint)
 
     def _look_at_head(self) -> None:
-        """Refuse a head that a proxy before us may have read differently."""
+        """Refuse a head that a proxy in front of us may have read differently."""
         if self._http.their_state is h11.IDLE:
             unread, _ = self._http.trailing_data
             if is_faulty(unread, self._looked):
-                raise h11.RemoteProtocolError("lines end in CRLF, and are not folded", error_status_hint=400)
+                raise h11.RemoteProtocolError(
+                    "lines must end in CRLF and must not be folded", error_status_hint=400
+                )
             self._looked = len(unread)
 
     def _feed(self, part: h11.Data) -> None:
@@ -133,13 +135,13 @@ class Http1Server(InPortions):
             self.transport.close()
         elif answer.body.is_whole:
             self._next()
-        else:  # answered before it was all there: to hang up now would lose the answer on its way
+        else:  # answered before the request was complete: hanging up now would lose the answer
             answer.is_deaf = True
             self._expect(HEAD_TIMEOUT)
             self._pace()
 
     def _next(self) -> None:
-        """The next request on the same socket, if there may be one."""
+        """Start the next request on the same socket, if one may follow."""
         self._answer = None
         is_over = self._is_over and not self._http.trailing_data[0]
         if is_over or self._http.our_state is h11.MUST_CLOSE or self._http.their_state is not h11.DONE:
@@ -152,14 +154,14 @@ class Http1Server(InPortions):
         self._advance()
 
     def _refuse(self, status: int) -> None:
-        """Answer a broken request, or one that could not be answered, and hang up."""
+        """Answer a broken request, or one whose answer failed, and hang up."""
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             headers = [(b"content-length", b"0"), (b"connection", b"close")]
             self.transport.write(self._http.send(h11.Response(status_code=status, headers=headers)) or b"")
         self.transport.close()
 
     def _pace(self) -> None:
-        """Read no faster than the application does, and nothing of a request before the one before is answered."""
+        """Read no faster than the application; read no further request until the previous one is answered."""
         answer = self._answer
         waits = self._is_ahead or (answer is not None and answer.body.size > BODY_ROOM and not answer.is_deaf)
         if waits is not self._paused and not self.transport.is_closing():
@@ -192,15 +194,15 @@ class _Answer:
     def __init__(self, socket: Http1Server, *, is_last: bool, is_stream: bool) -> None:
         self.body = RequestBody(socket.took, socket.transport.abort)
         self.is_begun = self.is_over = False
-        self.is_stream = is_stream  # it lasts for as long as the client is there
-        self.is_deaf = False  # the rest of the request is thrown away
+        self.is_stream = is_stream  # it lasts as long as the client is connected
+        self.is_deaf = False  # the rest of the request is discarded
         self._socket = socket
-        self._is_last = is_last  # the socket is closed behind it
+        self._is_last = is_last  # the socket is closed after it
         self._head: h11.Response | None = None
 
     async def send(self, event: Event) -> None:
         if self._socket.transport.is_closing():
-            raise ConnectionResetError("the client is gone")
+            raise ConnectionResetError("the client has disconnected")
         if event["type"] == "http.response.start":
             headers: Pairs = [(bytes(name), bytes(value)) for name, value in event["headers"]]
             if self._is_last:

@@ -11,9 +11,10 @@ from ..limits import SMALL
 from .answers import Event, Scope
 from .serving import HEAD_TIMEOUT, InPortions, Pairs, RequestBody, ServedApplication, http_scope, run
 
-IDLE = 75.0  # seconds a socket may rest without a request
-TAKEN_BACK = 20  # the cost of a request that is withdrawn before its answer
-NUDGE = 0.05  # seconds; httpcore waits at the socket for a window that another of its streams has read of already
+IDLE = 75.0  # seconds that a socket may be idle without a request
+TAKEN_BACK = 20  # the cost of a request that is reset before its answer
+# seconds; httpcore waits at the socket for a window update that another of its streams has already read
+NUDGE = 0.05
 
 
 class Http2Server(Http2, InPortions):
@@ -54,18 +55,18 @@ class Http2Server(Http2, InPortions):
                 self.spend(TAKEN_BACK if answer and not answer.is_begun else 1)
             case h2.events.ConnectionTerminated():
                 self.transport.close()
-            case _:  # pings, settings, windows, priorities: all that is about the connection alone
+            case _:  # pings, settings, windows, priorities: frames that concern the connection alone
                 self.spend()
 
     def nudge_soon(self) -> None:
-        """Have a client that may go on with a body, and does not, look at its socket again."""
+        """Make a client that may continue a body, but does not, look at its socket again."""
         if self._nudging:
             self._nudging.cancel()
         self._nudging = self._loop.call_later(NUDGE, self._nudge)
 
     def _nudge(self) -> None:
         if not self.is_gone and any(not answer.body.is_whole for answer in self._answers.values()):
-            self._allowance.earn(1)  # it has to answer
+            self._allowance.earn(1)  # the client has to answer a ping
             self._h2.ping(bytes(8))
             self._flush()
 
@@ -91,7 +92,7 @@ class Http2Server(Http2, InPortions):
             self._expect(IDLE)
 
     def drop(self, stream: int) -> None:
-        """End a request that is not worth waiting for."""
+        """End a request that is not waited for any longer."""
         if answer := self._answers.pop(stream, None):
             answer.body.lose()
             self.reset(stream)
@@ -124,7 +125,7 @@ class _Answer:
         self.is_begun = self.is_over = False
         self._socket = socket
         self._head: tuple[int, Pairs] | None = None
-        self._padding = 0  # bytes that count for the window and hold nothing
+        self._padding = 0  # padding bytes, which count for the window
 
     def feed(self, data: bytes, size: int) -> None:
         self._padding += size - len(data)
@@ -137,7 +138,7 @@ class _Answer:
 
     async def send(self, event: Event) -> None:
         if self._socket.is_gone:
-            raise ConnectionResetError("the client is gone")
+            raise ConnectionResetError("the client has disconnected")
         if event["type"] == "http.response.start":
             self._head = event["status"], [(bytes(name), bytes(value)) for name, value in event["headers"]]
             return

@@ -1,4 +1,4 @@
-"""The PROXY protocol, versions 1 and 2: the first bytes of a connection, in which a proxy says whose it is.
+"""The PROXY protocol, versions 1 and 2: the header in which a proxy states the client's address.
 
 https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt
 """
@@ -15,11 +15,11 @@ HEAD = 16
 
 
 class ProxyHeaderError(ValueError):
-    """What a connection begins with is no header of the PROXY protocol."""
+    """A connection does not begin with a header of the PROXY protocol."""
 
 
 class ProxyHeader(NamedTuple):
-    """Whose connection it is: none when it is the proxy's own."""
+    """The client's address; none for a connection of the proxy itself."""
 
     size: int  # bytes of the header
     host: str | None = None
@@ -27,7 +27,7 @@ class ProxyHeader(NamedTuple):
 
 
 def read_proxy_header(data: bytes) -> ProxyHeader | None:
-    """The header that a connection begins with; None while it is not whole.  Raises ProxyHeaderError."""
+    """The header at the beginning of a connection; None while it is incomplete.  Raises ProxyHeaderError."""
     if data[: len(SIGNATURE)] == SIGNATURE[: len(data)]:
         return _block(data)
     if data[: len(LINE)] == LINE[: len(data)]:
@@ -45,7 +45,7 @@ def _line(data: bytes) -> ProxyHeader | None:
     if words[1:2] == ["UNKNOWN"]:
         return ProxyHeader(end + 2)
     if len(words) != 6 or words[1] not in ("TCP4", "TCP6") or not words[4].isdecimal():
-        raise ProxyHeaderError("its first line is none of the PROXY protocol")
+        raise ProxyHeaderError("its first line is not one of the PROXY protocol")
     return ProxyHeader(end + 2, _host(words[2]), int(words[4]))
 
 
@@ -59,7 +59,8 @@ def _block(data: bytes) -> ProxyHeader | None:
         return None
     size = HEAD + length
     wide = {0x11: 4, 0x21: 16}.get(family)
-    if version & 15 == 0 or wide is None:  # the proxy's own, such as a check of health; or no address that we know
+    # the proxy's own connection, such as a health check, or an unknown kind of address
+    if version & 15 == 0 or wide is None:
         return ProxyHeader(size)
     if length < 2 * wide + 4:
         raise ProxyHeaderError("its addresses are cut short")
@@ -72,4 +73,4 @@ def _host(written: str) -> str:
     try:
         return str(ipaddress.ip_address(written))
     except ValueError:
-        raise ProxyHeaderError("its address is none") from None
+        raise ProxyHeaderError("its address is not valid") from None

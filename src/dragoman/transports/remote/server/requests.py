@@ -1,4 +1,4 @@
-"""Reads a request to a connection: a message, an acknowledgement, or a stream to read."""
+"""Read a request to a connection: a message, an acknowledgement, or the request for a stream."""
 
 from .... import codec
 from ....envelope import read_envelope
@@ -10,19 +10,20 @@ from .accepted import AcceptedTransport, WebRequest
 from .answers import Receive, RequestRefused
 from .stream import Stream, StreamClaim
 
-MAX_BODIES = 96 * 1024 * 1024  # bytes of requests in the middle of being received, of all clients together
+MAX_BODIES = 96 * 1024 * 1024  # bytes of incomplete requests of all clients together
 
 
 class Bodies:
-    """Reads the bodies of requests: each has a limit, and those that are being received have one together."""
+    """Reads the bodies of requests: each has a limit, and all incomplete ones share another."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._received = 0  # bytes of bodies that are not complete yet
+        self._received = 0  # bytes of incomplete bodies
 
     async def read(self, receive: Receive) -> bytes:
-        """Read the body of one request; raises RequestRefused where it is too large, or never ends."""
-        body = bytearray()  # one piece of memory: thousands of small ones stay with the process when they are freed
+        """Read the body of one request; raises RequestRefused if it is too large or does not end."""
+        # one block of memory: thousands of small ones would stay with the process after they are freed
+        body = bytearray()
         try:
             while True:
                 event = await receive()
@@ -34,7 +35,9 @@ class Bodies:
                 if len(body) > self._limit:
                     raise RequestRefused(413, f"a message may have {self._limit} bytes at most")
                 if self._received > MAX_BODIES:
-                    raise RequestRefused(503, "too much is being sent at once", {"retry-after": "1"})
+                    raise RequestRefused(
+                        503, "too many bytes are being received at once; try again", {"retry-after": "1"}
+                    )
                 if not event.get("more_body"):
                     return bytes(body)
         finally:
@@ -42,24 +45,28 @@ class Bodies:
 
 
 def read_message(frame: bytes) -> MessageHead:
-    """The head of a frame; raises RequestRefused for a body that is no single message."""
+    """The head of a frame; raises RequestRefused for a body that is not a single message."""
     try:
         check(frame)
         read_envelope(frame)
     except codec.Invalid:
         if frame.lstrip()[:1] == b"[":
-            raise RequestRefused(501, "batches", body=failure(b"", -32600, "batches are not used")) from None
+            raise RequestRefused(
+                501, "batches", body=failure(b"", -32600, "a batch is not accepted: send each message by itself")
+            ) from None
         message = head_of(frame)
         if not message.id and message.method is None:
-            raise RequestRefused(400, "no message", body=failure(b"", -32600, "a message is an object")) from None
-        return message  # something is wrong with it, and the agent will say what
+            raise RequestRefused(
+                400, "no message", body=failure(b"", -32600, "a message must be an object")
+            ) from None
+        return message  # it is invalid, and the agent will answer why
     except (codec.Malformed, UnicodeDecodeError, RecursionError) as exc:
         raise RequestRefused(400, "no JSON", body=failure(b"", -32700, f"Parse error: {exc}")) from None
     return head_of(frame)
 
 
 def invalid(status: int, message: MessageHead, why: str) -> RequestRefused:
-    """A refusal that also answers the request, when there was one."""
+    """A refusal that also answers the request, if the message was one."""
     return RequestRefused(status, why, body=failure(message.id, -32600, why) if message.is_request else None)
 
 
@@ -70,7 +77,7 @@ def acknowledge(wire: AcceptedTransport, request: WebRequest) -> None:
 
 
 def is_new(wire: AcceptedTransport, request: WebRequest) -> bool:
-    """Whether a numbered message comes for the first time; a client that saw no answer sends it again."""
+    """Whether a numbered message arrives for the first time; a client that got no answer sends it again."""
     if not wire.resumes or (number := read_number(request.headers.get(NUMBER, "").strip('"'))) is None:
         return True
     try:
@@ -80,10 +87,9 @@ def is_new(wire: AcceptedTransport, request: WebRequest) -> bool:
 
 
 def taken_up(wire: AcceptedTransport, session: str | None, request: WebRequest) -> StreamClaim:
-    """The reader of a stream; one that says how far it had come takes the place of the one before.
+    """The reader of a stream; one that states its last number replaces the previous one.
 
-    A client that resumes numbers its readers, so that a request which lingered on the way cannot take the place of
-    a newer one.
+    A client that resumes numbers its readers, so that a delayed request cannot replace a newer one.
     """
     stream = wire.streams.get(session)
     if not wire.has_room(session):

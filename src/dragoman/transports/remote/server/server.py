@@ -1,7 +1,7 @@
 """A small server for ASGI applications: HTTP/1.1, HTTP/2 and WebSocket on one port, within a running event loop.
 
-`listening(app)` serves until its block is left.  HTTP/2 is spoken with TLS where the client asks for it, and
-without when it just begins to.  Beyond ASGI it takes WebSocket messages many at a time (`dragoman.batch`).
+`listening(app)` serves until its block is left.  HTTP/2 is used with TLS if the client negotiates it, and without
+TLS if the client begins with it.  Beyond ASGI, it takes WebSocket messages many at a time (`dragoman.batch`).
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from .serving import HEAD_TIMEOUT, Application, InPortions, ServedApplication, S
 
 log = logging.getLogger("dragoman")
 
-LAST_WORDS = 1.0  # seconds for answers in the works when the server stops
+LAST_WORDS = 1.0  # seconds to finish answers when the server stops
 BACKLOG = 1024
 
 
 class Server:
-    """A port that is being served: `url` leads to it."""
+    """A served port; `url` is its address."""
 
     def __init__(self, sockets: asyncio.Server, host: str, is_secure: bool) -> None:
         self._sockets = sockets
@@ -41,11 +41,11 @@ class Server:
 
     @property
     def descriptor(self) -> int:
-        """The listening socket, for a process that takes over."""
+        """The descriptor of the listening socket, for a process that takes over."""
         return self._sockets.sockets[0].fileno()
 
     async def stop_accepting(self) -> None:
-        """Leave new connections to whoever else has the socket; those that are open stay."""
+        """Leave new connections to the other process that has the socket; open ones stay."""
         await stop_listening(self._sockets)
 
     def url(self, path: str = "/acp", *, websocket: bool = False) -> str:
@@ -64,12 +64,12 @@ async def listening(
     gate: SocketGate | None = None,
     proxied: Callable[[str], bool] = lambda host: False,
 ) -> AsyncIterator[Server]:
-    """Serve an ASGI application at an address; port 0 is any that is free.
+    """Serve an ASGI application at an address; port 0 means any free port.
 
     `gate` says how many sockets are taken; `proxied` of which addresses a connection begins with a header of the
     PROXY protocol, which only a server without TLS can read.
 
-    A `listener` is a socket that listens already; the address only names it then.
+    A `listener` is a socket that already listens; the address then only names it.
     """
     loop = asyncio.get_running_loop()
     if tls:
@@ -122,11 +122,11 @@ class _Undecided(InPortions):
             self._hand_over(Http1Server)
 
     def _take_proxy_header(self) -> bool:
-        """Read whose connection it is, and go on behind that; false when there is nothing to go on with."""
+        """Read the PROXY header, and continue after it; false when nothing can follow yet."""
         try:
             header = read_proxy_header(self._data)
         except ProxyHeaderError as exc:
-            log.warning("a proxy was sent away: %s", exc)
+            log.warning("a proxy was disconnected: %s", exc)
             self.transport.abort()
             return False
         if header is None:

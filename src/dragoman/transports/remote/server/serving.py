@@ -1,7 +1,7 @@
-"""The common part of the server's protocols: the application, its tasks, one request and its answer.
+"""The common part of the server's protocols: the application, its tasks, a request and its answer.
 
-And what keeps one client from being a burden to the others: sockets are read in small portions, each in its turn;
-actions that cost the client less than us are counted (`limits`); a begun message has to be finished in time.
+It also keeps one client from slowing down the others: sockets are read in turn, in small portions; actions that
+cost the client less than us are counted (`limits`); a message that has begun must be complete in time.
 """
 
 import asyncio
@@ -19,26 +19,26 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Pairs = list[tuple[bytes, bytes]]
 
 HEAD_TIMEOUT = 10.0  # seconds for a request's head, and for the first byte
-BODY_TIMEOUT = 20.0  # seconds for a body, and one more for each so many bytes of it:
+BODY_TIMEOUT = 20.0  # seconds for a body, and one more for each of these many bytes:
 SLOWEST = 4096
-BODY_ROOM = 256 * 1024  # bytes of a body that wait before the sender has to
-PORTION = 16 * 1024  # bytes read of one socket before it is the others' turn
-MAX_HELD = 96 * 1024 * 1024  # bytes of messages that are not whole yet, of all clients together
+BODY_ROOM = 256 * 1024  # waiting bytes of a body above which the sender has to wait
+PORTION = 16 * 1024  # bytes read from one socket before the others have their turn
+MAX_HELD = 96 * 1024 * 1024  # bytes of incomplete messages of all clients together
 
 
 class SocketGate(Protocol):
-    """Says whether one more socket is taken."""
+    """Decides whether another socket is accepted."""
 
     def enter(self) -> bool:
-        """Take one, unless there is no room; each that was taken leaves."""
+        """Accept a socket if there is room; each accepted one must leave."""
 
     def leave(self) -> None: ...
 
 
 class ServedApplication:
-    """An application being served, and everything that is open for it.
+    """A served application, and its open sockets and tasks.
 
-    `proxied` says of an address whether its connections begin with a header of the PROXY protocol.
+    `proxied` tells for an address whether its connections begin with a header of the PROXY protocol.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class ServedApplication:
     ) -> None:
         self.app, self.limit = app, limit
         self.proxied, self._gate = proxied, gate
-        self.peers: dict[asyncio.Transport, tuple[str, int]] = {}  # whose connection it is, as a proxy says
-        self.portion = memoryview(bytearray(PORTION))  # every socket is read into it
-        self.held = 0  # bytes of messages that are not whole yet
+        self.peers: dict[asyncio.Transport, tuple[str, int]] = {}  # the client's address, from the proxy's header
+        self.portion = memoryview(bytearray(PORTION))  # the buffer into which every socket is read
+        self.held = 0  # bytes of incomplete messages
         self.sockets: set[asyncio.Transport] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def opened(self, transport: asyncio.Transport) -> bool:
-        """Take a socket; false when there is no room for it."""
+        """Accept a socket; false when there is no room for it."""
         if self._gate and not self._gate.enter():
             return False
         self.sockets.add(transport)
@@ -77,7 +77,7 @@ class ServedApplication:
         return task
 
     async def close(self, patience: float) -> None:
-        """Let answers in the works finish, for a while, and close every socket."""
+        """Give unfinished answers some time, then close every socket."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=patience)
         for transport in list(self.sockets):
@@ -86,11 +86,11 @@ class ServedApplication:
             task.cancel()
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=patience)
-        await asyncio.sleep(0)  # sockets are closed in the next round of the loop
+        await asyncio.sleep(0)  # sockets are closed in the loop's next iteration
 
 
 class InPortions(asyncio.BufferedProtocol):
-    """A socket that is read in small portions, so that no client can keep the loop to itself."""
+    """A socket that is read in small portions, so that no client can occupy the loop."""
 
     def __init__(self, host: ServedApplication) -> None:
         self._host = host
@@ -136,10 +136,10 @@ def _unquoted(path: bytes) -> str:
 
 
 class RequestBody:
-    """A request's body on its way to the application; `too_slow` is called when it does not arrive in time."""
+    """A request's body, to be read by the application; `too_slow` is called when it does not arrive in time."""
 
     def __init__(self, took: Callable[[int], None], too_slow: Callable[[], None]) -> None:
-        self.size = 0  # bytes that wait
+        self.size = 0  # waiting bytes
         self._took, self._too_slow = took, too_slow
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + BODY_TIMEOUT
@@ -162,13 +162,13 @@ class RequestBody:
         self._changed.set()
 
     def lose(self) -> None:
-        """The client is gone."""
+        """Note that the client has disconnected."""
         self._gone = True
         self._timer.cancel()
         self._changed.set()
 
     def _look(self) -> None:
-        """Check that it arrives in time; bytes that we do not read are not the client's fault."""
+        """Check that the body arrives in time; bytes that we do not read are not the client's fault."""
         now = self._loop.time()
         if self.size:
             self._deadline = max(self._deadline, now + BODY_TIMEOUT)
@@ -185,7 +185,7 @@ class RequestBody:
         while True:
             if self._parts or (
                 self._is_whole and not self._told
-            ):  # a complete request counts, even if its client has left
+            ):  # a complete request counts, even if its client has disconnected
                 data = b"".join(self._parts)
                 self._parts.clear()
                 self.size = 0
@@ -199,12 +199,12 @@ class RequestBody:
 
 
 async def run(app: Application, scope: Scope, receive: Receive, send: Send) -> bool:
-    """Have the application answer; false when it failed, which is its own fault and not the client's."""
+    """Let the application answer; false when it failed, which is not the client's fault."""
     if scope.get("method") == "HEAD":
         send = _head_alone(send)
     try:
         await app(scope, receive, send)
-    except (OSError, asyncio.CancelledError):  # the client is gone, or somebody else reads in its place
+    except (OSError, asyncio.CancelledError):  # the client has disconnected, or was replaced by a newer reader
         return False
     except Exception:
         log.exception("the application failed to answer %s %s", scope.get("method", "GET"), scope["path"])

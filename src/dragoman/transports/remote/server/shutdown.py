@@ -1,8 +1,8 @@
-"""Hears in time that uvicorn stops: it tells its application so only once every open stream has ended.
+"""Notice in time that uvicorn stops: uvicorn tells its application only after every open stream has ended.
 
-Other servers end the streams themselves, or tell the application first, and their handlers are left alone.
-uvicorn hears of the signal once every stream has said its last words: before, it would hang up on the clients as if
-it came back at once, and they would try for a minute.
+Other servers end the streams themselves, or tell the application first; their signal handlers are not touched.  The
+signal is passed to uvicorn once every stream has sent its end.  Otherwise uvicorn would hang up as if it would be
+back at once, and the clients would try to reconnect for a minute.
 """
 
 import asyncio
@@ -12,21 +12,21 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-LAST_WORDS = 1.0  # seconds that the streams have before uvicorn hears of the signal
+LAST_WORDS = 1.0  # seconds for the streams to end before uvicorn gets the signal
 
 End = Callable[[], None]
 Handler = Callable[[int, FrameType | None], object]
 
 _ends: dict[End, asyncio.AbstractEventLoop] = {}
-_handlers: dict[int, Handler] = {}  # uvicorn's own, of the signals that are heard
-_untold: list[int] = []  # signals that uvicorn has not heard of
+_handlers: dict[int, Handler] = {}  # uvicorn's own handlers of these signals
+_untold: list[int] = []  # signals that uvicorn has not been given yet
 
 
 @contextlib.contextmanager
 def when_stopped(end: End) -> Iterator[None]:
     """Call `end` in this event loop when uvicorn is told to stop while the block runs."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # no signals are handled here
+        yield  # signals cannot be handled here
         return
     _ends[end] = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -46,7 +46,7 @@ def when_stopped(end: End) -> Iterator[None]:
 def _stop(number: int, frame: FrameType | None) -> None:
     is_first = not _untold
     _untold.append(number)
-    if not (is_first and _ends):  # a second signal is somebody's impatience
+    if not (is_first and _ends):  # a second signal means that the user does not want to wait
         _tell()
         return
     for end, loop in list(_ends.items()):

@@ -1,7 +1,7 @@
-"""One stream to a client: numbered frames, and the one reader that may take them.
+"""A stream to a client: numbered frames, and the one reader that may take them.
 
-A reader that comes while the server still believes in the one before begins a new generation.  From then on the one
-before takes nothing, hears nothing and says nothing, however long its socket lingers.
+A new reader may arrive while the server still has the previous one.  It begins a new generation: from then on the
+previous reader takes, receives and sends nothing, however long its socket stays open.
 """
 
 import asyncio
@@ -13,26 +13,26 @@ BATCH = 256 * 1024  # bytes handed to the server at once
 
 
 class Superseded(ConnectionResetError):
-    """A newer reader has come for the stream."""
+    """A newer reader has replaced this one."""
 
 
 class Stream:
-    """The frames for one reader, in order: those that wait, and those that may have to be sent again."""
+    """The frames for one reader, in order: waiting ones, and those that may have to be sent again."""
 
     def __init__(self) -> None:
-        self.size = 0  # bytes that wait
-        self.acknowledge: int | None = None  # how far we have heard the reader, when it is time to tell it
+        self.size = 0  # waiting bytes
+        self.acknowledge: int | None = None  # the number to acknowledge to the reader, when it is time
         self.reader: StreamClaim | None = None
-        self.generation = 0  # of the newest reader, whether it is still there or not
+        self.generation = 0  # of the newest reader, even if it has disconnected
         self.is_closed = False
         self._sent = Log()
-        self._reached = 0  # the highest number that any reader was given
+        self._reached = 0  # the highest number given to any reader
         self._waiting: deque[bytes] = deque()
         self._more = asyncio.Event()
 
     @property
     def unacknowledged(self) -> int:
-        """Bytes that were taken and are kept."""
+        """Bytes of frames that were taken and are still kept."""
         return self._sent.size
 
     def put(self, frames: list[bytes]) -> None:
@@ -41,7 +41,7 @@ class Stream:
         self._more.set()
 
     def attach(self, task: asyncio.Task[object], generation: int) -> "StreamClaim":
-        """A task becomes the newest reader; the one before is cancelled."""
+        """Make a task the newest reader; the previous one is cancelled."""
         if self.reader is not None:
             self.reader.task.cancel()
         self.generation = generation
@@ -50,11 +50,11 @@ class Stream:
         return self.reader
 
     def covers(self, number: int) -> bool:
-        """Whether everything after this number is still here, and a reader was ever given this number."""
+        """Whether all frames after this number are still kept, and a reader was ever given this number."""
         return self._sent.forgotten <= number <= self._reached
 
     def rewind(self, number: int) -> None:
-        """Go back to right after a number, which the stream has to cover."""
+        """Continue after a number, which the stream has to cover."""
         again = self._sent.take_back()
         self._waiting.extendleft(reversed(again))
         self.size += sum(map(len, again))
@@ -62,7 +62,7 @@ class Stream:
         self._more.set()
 
     def forget(self, number: int) -> None:
-        """The client has everything up to this number; a reader may have been rewound behind it."""
+        """Forget frames up to this number, since the client has them; the reader may have gone back before it."""
         number = min(number, self._reached)
         self._sent.forget(number)
         while self._sent.last < number:
@@ -70,7 +70,7 @@ class Stream:
             self._sent.forget(number)
 
     def trim(self, size: int) -> None:
-        """Keep at most so many bytes of frames that were taken."""
+        """Keep at most `size` bytes of frames that were taken."""
         self._sent.trim(size)
 
     def _pass_on(self) -> bytes:
@@ -80,7 +80,7 @@ class Stream:
         return frame
 
     def next(self) -> tuple[int, list[bytes]]:
-        """The next frames that wait, and the number of the first of them."""
+        """The next waiting frames, and the number of the first of them."""
         frames: list[bytes] = []
         size = 0
         while self._waiting and size < BATCH:
@@ -92,7 +92,7 @@ class Stream:
         return self._sent.last - len(frames) + 1, frames
 
     async def more(self) -> None:
-        """Until something waits, or the stream is closed."""
+        """Wait for frames, or until the stream is closed."""
         self._more.clear()
         if not self._waiting and not self.is_closed and self.acknowledge is None:
             await self._more.wait()
@@ -111,7 +111,7 @@ class Stream:
 
 
 class StreamClaim:
-    """A claim on a stream by the task that serves one socket; it holds until a newer reader comes."""
+    """The claim on a stream of the task that serves one socket; it is valid until a newer reader arrives."""
 
     def __init__(self, stream: Stream, task: asyncio.Task[object]) -> None:
         self.stream, self.task = stream, task
@@ -121,17 +121,17 @@ class StreamClaim:
         return self.stream.reader is self
 
     def check(self) -> None:
-        """Raise Superseded once a newer reader has come."""
+        """Raise Superseded if a newer reader has arrived."""
         if not self.is_newest:
-            raise Superseded(0, "a newer reader has come")
+            raise Superseded(0, "a newer reader has taken over this stream")
 
     def take(self) -> tuple[int, list[bytes]]:
-        """The next frames that wait, and the number of the first of them."""
+        """The next waiting frames, and the number of the first of them."""
         self.check()
         return self.stream.next()
 
     def take_acknowledgement(self) -> int | None:
-        """How far the client was heard, if it is time to tell it."""
+        """The number to acknowledge to the client, if it is time."""
         self.check()
         number, self.stream.acknowledge = self.stream.acknowledge, None
         return number

@@ -1,4 +1,4 @@
-"""The server's side of a WebSocket, from the request that asked for it to its close."""
+"""The server's side of a WebSocket, from its opening request to its close."""
 
 import asyncio
 import contextlib
@@ -20,12 +20,13 @@ from .answers import Event, Scope
 from .serving import MAX_HELD, PORTION, InPortions, ServedApplication, run
 
 log = logging.getLogger("dragoman.websocket")
-log.setLevel(logging.INFO)  # below that it would hold everything that is said
+log.setLevel(logging.INFO)  # below this level it would log every message
 
-ROOM = 1024 * 1024  # bytes that wait for the application before the client has to
-WEIGHT = 64  # bytes that a message takes up besides its content
+ROOM = 1024 * 1024  # bytes waiting for the application above which the client has to wait
+WEIGHT = 64  # bytes of memory for a message besides its content
 CLOSE_TIMEOUT = 1.0
-MAX_UNREAD = 2 * MAX_FRAME  # bytes that wait for the client: more than one message, so it pings and does not read
+# bytes waiting for the client; more than one message means that it sends pings and does not read
+MAX_UNREAD = 2 * MAX_FRAME
 _STATUSES = set(HTTPStatus)
 
 
@@ -51,11 +52,11 @@ class WebSocketServer(InPortions):
         self._protocol = Protocol(Side.SERVER, state=State.OPEN, max_size=host.limit, logger=log)
         self._messages = Messages(self._protocol, self._tell_binary)
         self._allowance = Allowance()
-        self._held = 0  # bytes of messages that are not whole yet
+        self._held = 0  # bytes of incomplete messages
         self._is_open = self._is_refused = self._takes_batches = False
         self._early = b""
         self._events: deque[tuple[Event, int]] = deque([({"type": "websocket.connect"}, 0)])
-        self._size = 0  # the bytes of those
+        self._size = 0  # their bytes
         self._changed = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
@@ -108,16 +109,16 @@ class WebSocketServer(InPortions):
             self._tell_texts(texts)
         for frame in frames:
             if (frame.opcode >= Opcode.CLOSE or len(frame.data) < SMALL) and not self._allowance.spend():
-                self._protocol.fail(CloseCode.POLICY_VIOLATION, "too much that says nothing")
+                self._protocol.fail(CloseCode.POLICY_VIOLATION, "too many empty frames")
                 break
         self._flush()
 
     def _hold(self, size: int) -> None:
-        """Count the bytes of an incomplete message, and refuse too many altogether."""
+        """Count the bytes of an incomplete message, and refuse too many of all clients together."""
         self._host.held += size - self._held
         self._held = size
         if self._host.held > MAX_HELD and size > PORTION:
-            self._protocol.fail(CloseCode.TRY_AGAIN_LATER, "too much is being sent at once")
+            self._protocol.fail(CloseCode.TRY_AGAIN_LATER, "too many bytes are being received at once; try again")
             self._flush()
 
     def _tell_texts(self, texts: list[bytes]) -> None:
@@ -137,7 +138,7 @@ class WebSocketServer(InPortions):
         self._pace()
 
     def _pace(self) -> None:
-        """Read no faster than the application does."""
+        """Read no faster than the application."""
         waits = self._size > ROOM
         if waits is not self._paused and not self.transport.is_closing():
             self._paused = waits
@@ -149,7 +150,7 @@ class WebSocketServer(InPortions):
             self._changed.clear()
             await self._changed.wait()
         event, weight = self._events[0]
-        if event["type"] != "websocket.disconnect":  # which stays: it is told as often as it is asked for
+        if event["type"] != "websocket.disconnect":  # the disconnect is reported each time the application asks
             self._events.popleft()
             self._size -= weight
             self._pace()
@@ -159,7 +160,7 @@ class WebSocketServer(InPortions):
 
     async def _send(self, event: Event) -> None:
         if self.transport.is_closing() or (self._is_open and self._protocol.state is not State.OPEN):
-            raise ConnectionResetError("the client is gone")
+            raise ConnectionResetError("the client has disconnected")
         match event["type"]:
             case "websocket.accept":
                 self._accept(event)
