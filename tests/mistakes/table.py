@@ -353,7 +353,7 @@ CONNECTING = [
     Mistake("Host(inherit='HOME')", "inherit= is a list: write inherit=['HOME']"),
     Mistake(
         "RecordingClient(permissions='yes')",
-        "permissions= is 'allow', 'reject', 'cancel' or a function, and not 'yes'",
+        "permissions= must be 'allow', 'reject', 'cancel' or a function, and not 'yes'",
     ),
 ]
 

@@ -1,10 +1,10 @@
-"""For anybody's tests: an agent that does as it is told, a client that notes everything, wires to speak by hand.
+"""For tests of agents and clients: a scripted agent, a recording client, and raw connections.
 
     async with pair(MyAgent) as client:
         session = await client.new_session()
         assert (await session.prompt("hello")).stop_reason == "end_turn"
 
-Names are loaded when they are first used, for tests start many processes.
+Names are loaded on first use, since tests start many processes.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""A command run for a test: the smallest terminal there is."""
+"""A command run for a test: a minimal terminal."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from ..errors import InvalidParams
 
 
 class RunningCommand:
-    """A child process whose output goes to a nameless file; ended with its whole process group."""
+    """A child process whose output goes to a temporary file; it is ended with its whole process group."""
 
     def __init__(self, params: s.CreateTerminalRequest) -> None:
         self._limit = params.output_byte_limit
@@ -32,7 +32,7 @@ class RunningCommand:
             raise InvalidParams(f"cannot run {params.command!r}: {exc.strerror}") from exc
 
     def output(self) -> s.TerminalOutputResponse:
-        """What it has printed so far: the last of it, cut between two characters, when there is a limit."""
+        """Its output so far; with a limit, the end of it, beginning with a whole character."""
         size = os.fstat(self._output.fileno()).st_size
         start = 0 if self._limit is None else max(size - self._limit, 0)
         data = os.pread(self._output.fileno(), size - start, start)
@@ -62,7 +62,7 @@ class RunningCommand:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def release(self) -> None:
-        """End it if it still runs, and let go of what it printed."""
+        """End it if it still runs, and release its output."""
         self.kill()
         self._process.wait()
         self._output.close()

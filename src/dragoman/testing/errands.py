@@ -1,4 +1,4 @@
-"""What Testy asks of a client when it is told to: files, terminals, permission, forms, extensions."""
+"""Testy's requests to a client: files, terminals, permission, forms, extensions."""
 
 import json
 import shlex
@@ -11,7 +11,7 @@ from ..foundation.documents import Document, Json, document, string
 
 
 async def read(turn: Turn, rest: str) -> None:
-    """Read a file and say what is in it."""
+    """Read a file and say its content."""
     path, *span = shlex.split(rest)
     line, limit = (*map(int, span), None, None)[:2]
     await turn.say(await turn.read(path, line, limit))
@@ -25,7 +25,7 @@ async def write(turn: Turn, rest: str) -> None:
 
 
 async def run(turn: Turn, rest: str) -> None:
-    """Run a command in a terminal, and say what it printed and how it ended."""
+    """Run a command in a terminal, and say its output and exit status."""
     command, *args = shlex.split(rest)
     async with turn.tool(f"Run {command}", kind="execute") as call, turn.terminal(command, *args) as terminal:
         await call.terminal(terminal)
@@ -34,7 +34,7 @@ async def run(turn: Turn, rest: str) -> None:
 
 
 async def kill(turn: Turn, rest: str) -> None:
-    """Start a command, kill it, and say what is left of it."""
+    """Start a command, kill it, and say its status."""
     command, *args = shlex.split(rest) or ["sleep", "60"]
     async with turn.terminal(command, *args) as terminal:
         await terminal.kill()
@@ -51,7 +51,7 @@ async def overrun(turn: Turn, rest: str) -> None:
 
 
 async def tail(turn: Turn, rest: str) -> None:
-    """Run a command of whose output only the last bytes are kept."""
+    """Run a command with a limit on the output that is kept."""
     limit, command, *args = shlex.split(rest)
     async with turn.terminal(command, *args, output_byte_limit=int(limit)) as terminal:
         await terminal.wait()
@@ -59,7 +59,7 @@ async def tail(turn: Turn, rest: str) -> None:
 
 
 async def released(turn: Turn, rest: str) -> None:
-    """Ask for the output of a terminal that was released."""
+    """Request the output of a terminal that was released."""
     async with turn.terminal("true") as terminal:
         await terminal.wait()
     await terminal.output()
@@ -73,7 +73,7 @@ def _told(output: s.TerminalOutputResponse) -> str:
 
 
 async def ask(turn: Turn, rest: str) -> None:
-    """Ask for permission, offering options of the given kinds, and say what came of it."""
+    """Ask for permission with options of the given kinds, and say the outcome."""
     options = [s.PermissionOption(option_id=kind, name=kind, kind=kind) for kind in rest.split()]  # type: ignore[arg-type]
     async with turn.tool("Do something grave", kind="execute", raw_input={"really": True}) as call:
         permission = await turn.ask(call, options or ALLOW_OR_NOT)
@@ -82,7 +82,7 @@ async def ask(turn: Turn, rest: str) -> None:
 
 
 async def elicit(turn: Turn, rest: str) -> None:
-    """Have the user fill in a form, or visit a page; say what came of it."""
+    """Ask the user to fill in a form or to visit a page, and say the outcome."""
     if rest == "url":
         agreed = await turn.elicit_url("Please log in.", "https://example.com/login", id="visit-1")
         if agreed:
@@ -107,7 +107,7 @@ FORM = s.ElicitationSchema(
 
 
 async def mcp(turn: Turn, rest: str) -> None:
-    """Ask an MCP server, the client's own over ACP or any other of the session, and say what it answered."""
+    """Send a request to an MCP server of the session, or of the client over ACP, and say its answer."""
     name, method, params = (*rest.split(" ", 2), "", "")[:3]
     server = next((server for server in turn.session.mcp_servers if server.name == name), None)
     if server is None:
@@ -127,7 +127,7 @@ async def mcp(turn: Turn, rest: str) -> None:
 
 
 async def _of_server(turn: Turn, name: str, method: str, params: Document) -> object:
-    """What a server answers that the session's tools reach."""
+    """The answer of a server that the session's tools reach."""
     async with turn.session.tools(sampling=_sampled) as tools:
         if name in tools.failures:
             return tools.failures[name]
@@ -157,7 +157,7 @@ def _texts(params: Document) -> dict[str, str]:
 
 
 async def _sampled(request: object) -> str:
-    """A model's answer that is always the same."""
+    """Sampling: a fixed answer in place of a model's."""
     return "Testy answers."
 
 
@@ -169,13 +169,13 @@ MCP_CALLER = {
 
 
 async def request(turn: Turn, rest: str) -> None:
-    """Ask the client something by an extension of the protocol, and say what it answered."""
+    """Send the client a request of an extension, and say its answer."""
     name, params = _extension(rest)
     await turn.say(json.dumps(await turn.client.request(name, params)))
 
 
 async def notify(turn: Turn, rest: str) -> None:
-    """Tell the client something by an extension of the protocol."""
+    """Send the client a notification of an extension."""
     turn.client.notify(*_extension(rest))
 
 
@@ -185,5 +185,5 @@ def _extension(rest: str) -> tuple[str, Json]:
 
 
 async def nested(turn: Turn, rest: str) -> None:
-    """Ask the client, which asks back, which is asked again, as deep as told; say how deep it went."""
+    """Make nested requests between agent and client to a given depth, and say the depth reached."""
     await turn.say(str(await turn.client.request("_testy/nest", {"depth": int(rest or 3)})))

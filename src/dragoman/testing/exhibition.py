@@ -1,7 +1,7 @@
-"""Testy for whoever cannot tell it what to do: any prompt is answered with something of everything.
+"""Testy for programs that cannot script it: it answers any prompt with one thing of each kind.
 
-A program that checks agents has prompts of its own, which mean nothing to Testy.  It sees tool calls, a plan, a
-terminal, a question, a file and a form all the same, as far as it takes them, and has time to cancel.
+A program that checks agents sends prompts that are no commands of Testy.  It still sees tool calls, a plan, a
+terminal, a question, a file and a form, as far as its capabilities allow, and has time to cancel.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from .testy import Testy
 
 
 class Exhibition(Testy):
-    """Shows something of everything, unless the prompt is a command to Testy."""
+    """Shows one thing of each kind, unless the prompt is a command of Testy."""
 
     __test__ = False
-    pause: ClassVar[float] = 0.2  # seconds between two things that are shown, in which somebody may cancel
+    pause: ClassVar[float] = 0.2  # seconds between two things, in which the client may cancel
 
     async def answer(self, turn: Turn) -> s.StopReason | None:
-        """Show everything the client can take, unless the prompt is a command of Testy."""
+        """Show everything that the client accepts, unless the prompt is a command of Testy."""
         if turn.text.split(" ", 1)[0].split("\n", 1)[0].removeprefix("/") in VERBS:
             return await super().answer(turn)
         self._touch(turn)
@@ -52,7 +52,7 @@ class Exhibition(Testy):
 
 
 async def _tried(turn: Turn, errand: Awaitable[object]) -> None:
-    """Do something that the client may fail at, which is no reason to stop."""
+    """Try something; a failure of the client is reported and does not end the turn."""
     try:
         await errand
     except RpcError as exc:

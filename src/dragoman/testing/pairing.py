@@ -1,4 +1,4 @@
-"""Two sides at the two ends of one wire: a client and an agent, or one of them and a test that speaks by hand."""
+"""Connect a client and an agent, or one of them and a test that sends raw messages."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from .recording import Received, RecordingClient
 
 C = TypeVar("C", bound=Client)
 
-PATIENCE = 5.0  # seconds to wait for what a test expects to be sent
+PATIENCE = 5.0  # seconds to wait for an expected message
 
 
 @overload
@@ -32,13 +32,14 @@ def pair(app: App, client: Client | None = None) -> AbstractAsyncContextManager[
 
 
 class RawWire:
-    """One end of a connection without a protocol: it sends what a test tells it to."""
+    """One end of a connection, on which a test sends and receives raw messages."""
 
     def __init__(self, transport: Transport) -> None:
-        self.greeting: Received = {}  # what a client said of itself when it was welcomed
+        self.greeting: Received = {}  # the params of the client's `initialize`
         self._transport = transport
-        self._frames: asyncio.Queue[bytes | Oversize | None] = asyncio.Queue()  # None: the other side hung up
-        self._passed: deque[Received] = deque()  # what came while an answer was waited for
+        # None means that the other side hung up
+        self._frames: asyncio.Queue[bytes | Oversize | None] = asyncio.Queue()
+        self._passed: deque[Received] = deque()  # messages that arrived while an answer was awaited
         self._last_id = 0
         transport.listen(self._hear, lambda: self._frames.put_nowait(None))
 
@@ -47,7 +48,7 @@ class RawWire:
             self._frames.put_nowait(frame)
 
     def send(self, *messages: Mapping[str, object] | bytes) -> None:
-        """Send frames: bytes as they are, objects as JSON with the version put in front."""
+        """Send frames: bytes unchanged, objects as JSON with `jsonrpc` added."""
         self._transport.send(
             [
                 message if isinstance(message, bytes) else json.dumps({"jsonrpc": "2.0", **message}).encode()
@@ -56,7 +57,7 @@ class RawWire:
         )
 
     def hold(self) -> None:
-        """Stop reading, as a peer does that cannot keep up."""
+        """Stop reading, like a peer that cannot keep up."""
         self._transport.hold()
 
     def resume(self) -> None:
@@ -65,19 +66,19 @@ class RawWire:
 
     @property
     def queued(self) -> int:
-        """How many bytes were sent and not yet taken."""
+        """How many sent bytes were not taken yet."""
         return self._transport.queued
 
     async def hang_up(self) -> None:
-        """Close the wire."""
+        """Close the connection."""
         await self._transport.close()
 
     async def receive(self, timeout: float = PATIENCE) -> Received:
-        """The next message; raises ConnectionClosed when the other side has hung up, TimeoutError in silence."""
+        """The next message; raises ConnectionClosed when the other side hung up, TimeoutError if none arrives."""
         return self._passed.popleft() if self._passed else await self._next(timeout)
 
     async def receive_bytes(self, timeout: float = PATIENCE) -> bytes:
-        """The next frame as it came."""
+        """The next frame, unchanged."""
         async with asyncio.timeout(timeout):
             frame = await self._frames.get()
         if frame is None:
@@ -86,7 +87,7 @@ class RawWire:
         return frame.head if isinstance(frame, Oversize) else frame
 
     async def answer(self, id: int | str | None, timeout: float = PATIENCE) -> Received:
-        """The response with this id; what comes before it waits to be received."""
+        """The response with this id; messages before it wait to be received."""
         for message in self._passed:
             if _answers(message, id):
                 self._passed.remove(message)
@@ -97,11 +98,11 @@ class RawWire:
         return message
 
     async def request(self, method: str, params: object = None, timeout: float = PATIENCE) -> Received:
-        """Ask, and give the response; what comes before it waits to be received."""
+        """Send a request and return the response; messages before it wait to be received."""
         return await self.answer(self.ask(method, params), timeout)
 
     def ask(self, method: str, params: object = None) -> int:
-        """Ask without waiting; gives the request's id."""
+        """Send a request without waiting; returns its id."""
         self._last_id += 1
         self.send({"id": self._last_id, "method": method, "params": {} if params is None else params})
         return self._last_id
@@ -111,11 +112,11 @@ class RawWire:
         self.send({"method": method, "params": {} if params is None else params})
 
     async def initialize(self, **params: object) -> Received:
-        """Shake hands as a client that lends nothing, unless told otherwise."""
+        """Send `initialize` as a client; without params, it offers nothing."""
         return await self.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}, **params})
 
     async def welcome(self, **answer: object) -> None:
-        """Wait for `initialize` and answer it as an agent; what the client said is kept in `greeting`."""
+        """Wait for `initialize` and answer it as an agent; its params are kept in `greeting`."""
         request = await self.receive()
         self.greeting = request["params"]
         self.send({"id": request["id"], "result": {"protocolVersion": 1, "agentCapabilities": {}, **answer}})
@@ -131,16 +132,16 @@ def _answers(message: Mapping[str, object], id: int | str | None) -> bool:
 
 @asynccontextmanager
 async def raw(target: Target) -> AsyncIterator[RawWire]:
-    """Open a bare connection to an agent, on which a test speaks as its client; nothing was sent yet."""
+    """Open a raw connection to an agent, on which a test acts as the client; nothing was sent yet."""
     async with reach(target) as transport:
         yield RawWire(transport)
 
 
 @asynccontextmanager
 async def raw_agent(client: Client | None = None, **answer: object) -> AsyncIterator[tuple[Client, RawWire]]:
-    """Give a client and the other end of its connection, on which a test speaks as its agent, after the handshake.
+    """A client and the other end of its connection, on which a test acts as the agent, after `initialize`.
 
-    `answer` is added to what `initialize` is answered, such as `agentCapabilities={"loadSession": True}`.
+    `answer` is added to the answer to `initialize`, for example `agentCapabilities={"loadSession": True}`.
     """
     ours, theirs = pipe()
     wire = RawWire(theirs)

@@ -1,4 +1,4 @@
-"""Model providers that a client can point elsewhere: kept while the connection lasts, and used by nobody."""
+"""Model providers that a client can configure: kept while the connection lasts, and not used."""
 
 from msgspec.structs import replace
 
@@ -19,18 +19,18 @@ PROVIDERS = (
 
 
 class WithProviders(Agent):
-    """An agent with two providers, one of which it cannot do without."""
+    """An agent with two providers, one of them required."""
 
     def __init__(self, client: RemoteClient) -> None:
         super().__init__(client)
         self._providers = {provider.provider_id: provider for provider in PROVIDERS}
 
     async def list_providers(self, params: s.ListProvidersRequest) -> s.ListProvidersResponse:
-        """List the providers and where they point."""
+        """List the providers with their endpoints."""
         return s.ListProvidersResponse(providers=list(self._providers.values()))
 
     async def set_provider(self, params: s.SetProviderRequest) -> s.SetProviderResponse:
-        """Point a provider at an endpoint."""
+        """Set the endpoint of a provider."""
         provider = self._providers.get(params.provider_id)
         if provider is None:
             raise InvalidParams(f"there is no provider {params.provider_id!r}")

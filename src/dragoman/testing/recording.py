@@ -1,4 +1,4 @@
-"""A client for tests: lends the agent everything, answers as it was told to, and notes all that happens."""
+"""A client for tests: offers the agent everything, answers as configured, and records all that happens."""
 
 import inspect
 import itertools
@@ -13,12 +13,12 @@ from ..errors import InvalidParams, ResourceNotFound
 from ..roles import extension
 from .command import RunningCommand
 
-Choice = str | None  # the id of the chosen option; None when the question is left unanswered
+Choice = str | None  # the id of the chosen option; None to leave the question unanswered
 Policy = Literal["allow", "reject", "cancel"] | Callable[[s.RequestPermissionRequest], Choice | Awaitable[Choice]]
 Form = Mapping[str, s.ElicitationContentValue] | None
 
-Received: TypeAlias = dict[str, Any]  # an object, as JSON has it
-# What the client was asked: the params of each method, and of an extension as JSON has them.
+Received: TypeAlias = dict[str, Any]  # a JSON object
+# The params of each request that the client received; those of an extension as JSON values.
 Recorded = (
     s.RequestPermissionRequest
     | s.ReadTextFileRequest
@@ -36,11 +36,10 @@ RecordedNotification = s.CompleteElicitationNotification | s.AuthStatusUpdateNot
 
 
 class RecordingClient(Client):
-    """Offers an agent everything a client can offer, and keeps what it was told and asked.
+    """Offers an agent everything that a client can offer, and keeps all updates and requests.
 
-    `permissions` decides what the agent may do: "allow", "reject", "cancel", or a function that is given the
-    request and gives the id of an option.  `form` is what every form is filled in with (None declines), `visits`
-    whether pages are opened.
+    `permissions` answers permission requests: "allow", "reject", "cancel", or a function from the request to the id
+    of an option.  `form` is the content for every form (None declines), `visits` whether pages are opened.
     """
 
     info = s.Implementation(name="recording-client", version="1.0")
@@ -55,24 +54,24 @@ class RecordingClient(Client):
     ) -> None:
         super().__init__()
         if permissions not in ("allow", "reject", "cancel") and not callable(permissions):
-            told = "permissions= is 'allow', 'reject', 'cancel' or a function"
+            told = "permissions= must be 'allow', 'reject', 'cancel' or a function"
             raise TypeError(f"{told}, and not {permissions!r}")
         self.permissions = permissions
         self.files = dict(files or {})
         self.form = form
         self.visits = visits
-        self.updates: list[s.SessionNotification] = []  # in the order they came
-        self.requests: list[Recorded] = []  # the params of every request, likewise
-        self.notifications: list[RecordedNotification] = []  # and of every other notification
+        self.updates: list[s.SessionNotification] = []  # all updates, in order
+        self.requests: list[Recorded] = []  # the params of all requests, in order
+        self.notifications: list[RecordedNotification] = []  # the params of all other notifications, in order
         self._commands: dict[str, RunningCommand] = {}
         self._ids = itertools.count(1)
 
     def capabilities(self) -> s.ClientCapabilities:
-        """Offer everything, logins in a terminal included."""
+        """Offer everything, including logins in a terminal."""
         return msgspec.structs.replace(super().capabilities(), auth=s.AuthCapabilities(terminal=True))
 
     def detach(self) -> None:
-        """End all commands when the connection is gone."""
+        """End all commands when the connection has ended."""
         super().detach()
         for command in self._commands.values():
             command.release()
@@ -84,7 +83,7 @@ class RecordingClient(Client):
         super().update(params)
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
-        """Keep the request and answer it as `permissions` says."""
+        """Keep the request and answer it according to `permissions`."""
         self.requests.append(params)
         match self.permissions:
             case "allow":
@@ -182,7 +181,7 @@ class RecordingClient(Client):
         """Keep the notification in `notifications`."""
         self.notifications.append(params)
 
-    # Extensions that Testy knows
+    # Extensions that Testy uses
 
     @extension("_testy/ping")
     async def ping(self, params: Any) -> Any:
@@ -192,7 +191,7 @@ class RecordingClient(Client):
 
     @extension("_testy/nest")
     async def nest(self, params: Any) -> Any:
-        """One level down: ask whoever asked, until the depth is used up; gives the levels there were."""
+        """Send the same request back with the depth reduced by one; returns the number of levels."""
         depth = params["depth"]
         return 1 + await self.agent.request("_testy/nest", {"depth": depth - 1}) if depth else 0
 

@@ -1,4 +1,4 @@
-"""The verbs of Testy: what the lines of a prompt can make it do."""
+"""The verbs of Testy, which are the commands in the lines of a prompt."""
 
 import asyncio
 import ctypes
@@ -20,14 +20,14 @@ from ..roles import offered
 from . import errands
 from .showcase import EXHIBITS, UNHEARD_OF, VERSION_2, Exhibit
 
-SECRET = "sk-testy-0123456789"  # what a failing turn has in its exception, and no client may ever see
+SECRET = "sk-testy-0123456789"  # part of a failing turn's exception, which no client may see
 LAST_WORDS = "Stopping."
 
 Act = Callable[[Turn, str], Awaitable[s.StopReason | None]]
 
 
 class Verb(Struct, frozen=True):
-    """One verb: what it does, and the words for it in a list of commands."""
+    """A verb: its function, and its description in the list of commands."""
 
     act: Act
     hint: str = ""
@@ -47,12 +47,12 @@ async def echo(turn: Turn, rest: str) -> None:
 
 
 async def help_(turn: Turn, rest: str) -> None:
-    """List what can be asked for."""
+    """List the commands."""
     await turn.say("\n".join(f"{name} {verb.hint}".strip() for name, verb in VERBS.items()))
 
 
 async def everything(turn: Turn, rest: str) -> None:
-    """Send every kind of update that the client takes and its version has; `unknown` adds one that none has."""
+    """Send every kind of update that the client accepts; `unknown` adds one of an unknown kind."""
     for name, exhibit in EXHIBITS.items():
         if takes(turn, exhibit) and (name != UNHEARD_OF or name in rest.split()):
             await _show(turn, exhibit, "")
@@ -81,7 +81,7 @@ def _showing(exhibit: Exhibit) -> Verb:
 
 
 async def flood(turn: Turn, rest: str) -> None:
-    """Say very much without a pause: chunk by chunk its number, filled up to a size."""
+    """Send many chunks without a pause, each with its number, padded to a size."""
     count, size = _numbers(rest, 1000, 0)
     for number in range(count):
         await turn.say(f"{number} ".ljust(size, "."))
@@ -96,26 +96,26 @@ async def burst(turn: Turn, rest: str) -> None:
 
 
 async def spend(turn: Turn, rest: str) -> None:
-    """Report the tokens of the turn with its answer."""
+    """Report tokens with the answer to the prompt."""
     turn.usage = s.Usage(total_tokens=30, input_tokens=10, output_tokens=20, thought_tokens=5)
 
 
 async def where(turn: Turn, rest: str) -> None:
-    """Say which directories and MCP servers the session was given."""
+    """Say the directories and MCP servers of the session."""
     session = turn.session
     servers = [server.name for server in session.mcp_servers]
     await turn.say(json.dumps([session.cwd, *session.additional_directories, *servers]))
 
 
 async def instructions(turn: Turn, rest: str) -> None:
-    """Say which system prompt the session was given, and whether it is added or stands alone."""
+    """Say the system prompt of the session, and whether it is appended or replaces the agent's."""
     given = turn.session.system_prompt
     words = [block.text for block in given.content if isinstance(block, s.TextContent)] if given else []
     await turn.say(json.dumps({given.mode: words} if given else {}))
 
 
 async def settings(turn: Turn, rest: str) -> None:
-    """Say which mode and config options are set."""
+    """Say the current mode and config options."""
     session = turn.session
     values = {
         option.id: option.current_value
@@ -126,7 +126,7 @@ async def settings(turn: Turn, rest: str) -> None:
 
 
 async def meta(turn: Turn, rest: str) -> None:
-    """Say what `_meta` the prompt came with, and send it back with an update."""
+    """Say the `_meta` of the prompt, and send it back with an update."""
     content = s.TextContent(text=json.dumps(turn.meta), meta=turn.meta)
     await turn.update(s.AgentMessageChunk(content=content, meta=turn.meta))
 
@@ -144,7 +144,7 @@ async def wait(turn: Turn, rest: str) -> None:
 
 
 async def tidy(turn: Turn, rest: str) -> None:
-    """Wait until cancelled, then ask the client something before the last word."""
+    """Wait until cancelled, then send the client a request before the last word."""
     await turn.say("Waiting.")
     try:
         await asyncio.Event().wait()
@@ -154,7 +154,7 @@ async def tidy(turn: Turn, rest: str) -> None:
 
 
 async def stubborn(turn: Turn, rest: str) -> None:
-    """Take no notice of being cancelled until some seconds have passed."""
+    """Ignore being cancelled until some seconds have passed."""
     seconds = float(rest or 0.5)
     await turn.say("Busy.")
     end = time.monotonic() + seconds
@@ -175,7 +175,7 @@ async def hold(turn: Turn, rest: str) -> None:
 
 
 async def fail(turn: Turn, rest: str) -> None:
-    """Fail with an ordinary exception that has a secret in it."""
+    """Fail with an ordinary exception that contains a secret."""
     raise RuntimeError(f"the key {SECRET} was refused")
 
 
@@ -187,13 +187,13 @@ async def fail_tool(turn: Turn, rest: str) -> None:
 
 
 async def error(turn: Turn, rest: str) -> None:
-    """Answer with an error of this code and these words."""
+    """Answer with an error of this code and message."""
     code, _, words = (rest or "-32000").partition(" ")
     raise RpcError.of(int(code), words, {"from": "testy"})
 
 
 async def refuse(turn: Turn, rest: str) -> s.StopReason:
-    """Refuse to go on."""
+    """Refuse to continue."""
     return "refusal"
 
 
@@ -216,11 +216,11 @@ async def crash(turn: Turn, rest: str) -> None:
     os._exit(int(rest or 1))
 
 
-# What must not reach the wire
+# Output that must not reach the client
 
 
 async def print_(turn: Turn, rest: str) -> None:
-    """Print in every way there is: none of it may reach the wire."""
+    """Print in every possible way; none of it may reach the client."""
     _print_everywhere(rest or "stray")
     await turn.say("Printed.")
 
@@ -236,7 +236,7 @@ def _print_everywhere(words: str) -> None:
 
 
 async def stderr(turn: Turn, rest: str) -> None:
-    """Write so many bytes to stderr."""
+    """Write a number of bytes to stderr."""
     (count,) = _numbers(rest, 1024)
     await asyncio.to_thread(_complain, count)
     await turn.say("Complained.")

@@ -1,4 +1,4 @@
-"""One of each kind of `session/update`: what Testy shows when it is told to, and what a test expects to see."""
+"""One `session/update` of each kind, shown by Testy and expected by tests."""
 
 from collections.abc import Callable
 
@@ -13,13 +13,13 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 SILENCE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
 
 VERSION_2 = "version 2"
-UNHEARD_OF = "unknown"  # what no version has, and is shown by that name alone
+UNHEARD_OF = "unknown"  # of no version; it is only shown when named
 
 Updates = list[s.SessionUpdate]
 
 
 class Exhibit(Struct, frozen=True):
-    """Updates to show, and the capability a client must offer to be shown them; `VERSION_2` is to speak that."""
+    """Updates to show, and the capability that they need; `VERSION_2` means that the client speaks version 2."""
 
     updates: Callable[[AgentSession, str], Updates]
     needs: str = ""
@@ -40,12 +40,12 @@ def message(session: AgentSession, rest: str) -> Updates:
 
 
 def thought(session: AgentSession, rest: str) -> Updates:
-    """Think aloud."""
+    """Send a thought."""
     return [s.AgentThoughtChunk(content=text(rest or "Let me see."), message_id="thought-1")]
 
 
 def user(session: AgentSession, rest: str) -> Updates:
-    """Repeat the user's words as the user's."""
+    """Repeat the user's message as a user message."""
     return [s.UserMessageChunk(content=text(rest or "Hello."), message_id="user-1")]
 
 
@@ -62,14 +62,14 @@ def audio(session: AgentSession, rest: str) -> Updates:
 
 
 def resource(session: AgentSession, rest: str) -> Updates:
-    """Bring two resources along, one of text and one of bytes."""
+    """Send two embedded resources, one of text and one of bytes."""
     words = s.TextResourceContents(uri="file:///notes.txt", text="Notes.\n", mime_type="text/plain")
     blob = s.BlobResourceContents(uri="file:///pixel.png", blob=PIXEL, mime_type="image/png")
     return [s.AgentMessageChunk(content=s.EmbeddedResource(resource=contents)) for contents in (words, blob)]
 
 
 def link(session: AgentSession, rest: str) -> Updates:
-    """Point at a resource."""
+    """Send a link to a resource."""
     block = s.ResourceLink(
         name="notes", uri="file:///notes.txt", title="Notes", description="Some", mime_type="text/plain", size=7
     )
@@ -77,20 +77,20 @@ def link(session: AgentSession, rest: str) -> Updates:
 
 
 def whole_message(session: AgentSession, rest: str) -> Updates:
-    """Say something as one whole message, and then the same message with more in it."""
+    """Send one whole message, then the same message with more content."""
     said: Document = {"sessionUpdate": "agent_message", "messageId": "whole-1"}
     blocks = [{"type": "text", "text": words} for words in ("Hello.", " And more.")]
     return [_of_version_2({**said, "content": blocks[:count]}) for count in (1, 2)]
 
 
 def whole_thought(session: AgentSession, rest: str) -> Updates:
-    """Think aloud in one whole message."""
+    """Send a thought as one whole message."""
     block = {"type": "text", "text": "Let me see."}
     return [_of_version_2({"sessionUpdate": "agent_thought", "messageId": "whole-2", "content": [block]})]
 
 
 def tool_pieces(session: AgentSession, rest: str) -> Updates:
-    """Show a tool whose result comes piece by piece."""
+    """Show a tool whose result arrives in pieces."""
     pieces: list[Document] = [
         {"type": "content", "content": {"type": "text", "text": words}} for words in ("One.", "Two.")
     ]
@@ -114,7 +114,7 @@ def terminal(session: AgentSession, rest: str) -> Updates:
 
 
 def _of_version_2(update: Document) -> s.SessionInfoUpdate:
-    """An update that version 1 does not have, in one that changes nothing there."""
+    """An update of version 2 in an update of version 1 that changes nothing."""
     return s.SessionInfoUpdate(meta={CARRIED: {"v2": {"update": update}}})
 
 
@@ -151,7 +151,7 @@ def failed_tool(session: AgentSession, rest: str) -> Updates:
 
 
 def plan(session: AgentSession, rest: str) -> Updates:
-    """Show a plan, then the same plan further on."""
+    """Show a plan, then the same plan with progress."""
     return [
         s.Plan(
             entries=[
@@ -180,7 +180,7 @@ def plans(session: AgentSession, rest: str) -> Updates:
 
 
 def plan_removed(session: AgentSession, rest: str) -> Updates:
-    """Take one of the plans away."""
+    """Remove one of the plans."""
     return [s.PlanRemoved(plan_id=rest or "plan-2")]
 
 
@@ -204,34 +204,34 @@ def mode(session: AgentSession, rest: str) -> Updates:
 
 
 def options(session: AgentSession, rest: str) -> Updates:
-    """Tell all config options."""
+    """Send all config options."""
     return [s.ConfigOptionUpdate(config_options=list(shown_options(session.client, session.config_options)))]
 
 
 def title(session: AgentSession, rest: str) -> Updates:
-    """Name the session."""
+    """Set the session's title."""
     session.state["title"] = rest or "A talk"
     return [s.SessionInfoUpdate(title=session.state["title"], updated_at="2026-01-01T00:00:00Z")]
 
 
 def clear_title(session: AgentSession, rest: str) -> Updates:
-    """Take the session's name away."""
+    """Clear the session's title."""
     session.state["title"] = None
     return [s.SessionInfoUpdate(title=None)]
 
 
 def usage(session: AgentSession, rest: str) -> Updates:
-    """Tell how full the context window is and what it all cost."""
+    """Report the size and use of the context window, and the cost."""
     return [s.UsageUpdate(used=1200, size=200_000, cost=s.Cost(amount=0.25, currency="USD"))]
 
 
 def notice(session: AgentSession, rest: str) -> Updates:
-    """Make a passing remark."""
+    """Send a notice."""
     return [s.Notice(severity="warning", title=rest or "Slow today", description="The model takes its time.")]
 
 
 def compaction(session: AgentSession, rest: str) -> Updates:
-    """Shorten the memory, with the summary in chunks."""
+    """Show a compaction, with its summary in chunks."""
     return [
         s.CompactionUpdate(compaction_id="compaction-1", status="in_progress"),
         s.CompactionSummaryChunk(compaction_id="compaction-1", content=text("We talked ")),
@@ -241,7 +241,7 @@ def compaction(session: AgentSession, rest: str) -> Updates:
 
 
 def subagent(session: AgentSession, rest: str) -> Updates:
-    """Have another session do some of the work."""
+    """Show a subagent, whose work is another session."""
     may_cancel = s.SubagentSessionCapabilities(cancel=s.SessionCancelCapabilities())
     return [
         s.SubagentUpdate(
@@ -257,7 +257,7 @@ def subagent(session: AgentSession, rest: str) -> Updates:
 
 
 def session_message(session: AgentSession, rest: str) -> Updates:
-    """Show what one session told another."""
+    """Show a message from one session to another."""
     return [
         s.SessionMessage(
             message_id="note-1", sender_session_id=session.id, recipient_session_id="child-1", content=[text("Go")]
@@ -267,7 +267,7 @@ def session_message(session: AgentSession, rest: str) -> Updates:
 
 
 def unknown(session: AgentSession, rest: str) -> Updates:
-    """Send a kind of update no version of the protocol knows."""
+    """Send an update of a kind that no version of the protocol has."""
     return [s.Raw(b'{"sessionUpdate":"_testy/unheard_of","note":"\\u00e9","nested":{"list":[1,2.50,null]}}')]
 
 

@@ -1,6 +1,6 @@
-"""Testy, an agent that does as it is told: every line of a prompt is a command to it.
+"""Testy, a scripted agent: every line of a prompt is a command.
 
-`verb rest` does what `verb` names (`help` lists them all); any other line, and whatever is no text, is said back.
+`verb rest` runs the verb (`help` lists them all); any other line, and any content that is not text, is repeated.
 Sessions are kept in memory for as long as the connection lasts.
 """
 
@@ -20,15 +20,15 @@ from ..roles import extension
 from .providers import WithProviders
 from .script import VERBS
 
-REMEMBERED = 10_000  # updates of a session, the latest
+REMEMBERED = 10_000  # updates kept of a session, the newest
 
 
 class RememberedSession(Struct):
-    """A session as it is remembered, open or not."""
+    """A remembered session, open or closed."""
 
     session: AgentSession
     history: deque[s.SessionUpdate]
-    touched: int  # counts up with every prompt, and stands for the time
+    touched: int  # counts prompts, in place of the time
     archived: bool = False
 
     def info(self) -> s.SessionInfo:
@@ -44,7 +44,7 @@ class RememberedSession(Struct):
 
 
 class _Overheard(RemoteClient):
-    """The client, with somebody who notes what it is told."""
+    """The client, with a function that is given its updates as well."""
 
     def __init__(self, wire: Connection, note: Callable[[s.SessionNotification], None]) -> None:
         super().__init__(wire)
@@ -56,7 +56,7 @@ class _Overheard(RemoteClient):
 
 
 class Echo(Agent):
-    """Says every prompt back."""
+    """Repeats every prompt."""
 
     async def answer(self, turn: Turn) -> None:
         """Repeat the prompt."""
@@ -64,9 +64,9 @@ class Echo(Agent):
 
 
 class Testy(WithProviders):
-    """Obeys scripted prompts, deterministically, and offers everything an agent can offer."""
+    """Obeys scripted prompts, deterministically, and offers everything that an agent can offer."""
 
-    __test__ = False  # its name looks like a test to pytest
+    __test__ = False  # pytest would take it for a test, by its name
 
     info = s.Implementation(name="testy", version="1.0", title="Testy")
     accepts = (
@@ -116,7 +116,7 @@ class Testy(WithProviders):
         s.AuthMethodTerminal(id="login", name="In a terminal", args=["--login"], env={"TESTY_LOGIN": "1"}),
     )
     page_size: ClassVar[int] = 5  # sessions in one answer to session/list
-    needs_login: ClassVar[bool] = False  # whether there is no session without `authenticate`
+    needs_login: ClassVar[bool] = False  # whether sessions need `authenticate` first
 
     def __init__(self, client: RemoteClient) -> None:
         super().__init__(_Overheard(client.wire, self._remember))
@@ -125,7 +125,7 @@ class Testy(WithProviders):
         self._user: str | None = None
 
     async def answer(self, turn: Turn) -> s.StopReason | None:
-        """Obey the prompt line by line; a line that is no command is repeated."""
+        """Obey the prompt line by line; a line that is not a command is repeated."""
         self._touch(turn)
         for line in filter(None, turn.text.split("\n")):
             name, _, rest = line.partition(" ")
@@ -195,7 +195,7 @@ class Testy(WithProviders):
         )
 
     async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
-        """Close a session and forget it; an unknown one is no error."""
+        """Close a session and forget it; an unknown session is not an error."""
         await self._shut(params.session_id)
         self._kept.pop(params.session_id, None)
         return s.DeleteSessionResponse()
@@ -221,7 +221,7 @@ class Testy(WithProviders):
         """Set a title, with its spaces normalised."""
         title = " ".join(params.title.split())
         if not title:
-            raise InvalidParams("a title has to say something")
+            raise InvalidParams("the title is empty")
         self._known(params.session_id).session.state["title"] = title
         return s.SetSessionTitleResponse(title=title)
 
@@ -242,7 +242,7 @@ class Testy(WithProviders):
         return s.LogoutResponse()
 
     async def auth_status(self, params: s.AuthStatusRequest) -> s.AuthStatusResponse:
-        """Say whether somebody is logged in."""
+        """Say whether the client is logged in."""
         accounts = [s.AuthAccount(label=self._user, active=True)] if self._user else []
         return s.AuthStatusResponse(state="authenticated" if self._user else "unauthenticated", accounts=accounts)
 
@@ -255,7 +255,7 @@ class Testy(WithProviders):
 
     @extension("_testy/nest")
     async def nest(self, params: Any) -> Any:
-        """One level down: ask whoever asked, until the depth is used up; gives the levels there were."""
+        """Send the same request back with the depth reduced by one; returns the number of levels."""
         depth = params["depth"]
         return 1 + await self.client.request("_testy/nest", {"depth": depth - 1}) if depth else 0
 
@@ -267,7 +267,7 @@ class Testy(WithProviders):
     # Memory
 
     def _remember(self, told: s.SessionNotification) -> None:
-        """Notices are for the moment and commands are announced anew; the rest is told again by `load_session`."""
+        """Keep an update for `load_session`; notices are transient, and commands are announced again."""
         passing = isinstance(told.update, s.Notice | s.AvailableCommandsUpdate)
         if not passing and (kept := self._kept.get(told.session_id)):
             kept.history.append(told.update)
@@ -307,5 +307,5 @@ ARCHIVED = {"exclude": (False,), "include": (False, True), "only": (True,)}
 def _offset(cursor: str | None, count: int) -> int:
     number = (cursor or "from-0").removeprefix("from-")
     if not number.isdecimal() or int(number) > count:
-        raise InvalidParams(f"not a cursor of ours: {cursor!r}")
+        raise InvalidParams(f"this cursor was not given by this agent: {cursor!r}")
     return int(number)

@@ -1,4 +1,4 @@
-"""Claude as an agent: the `claude` program of claude-agent-sdk, spoken to by the protocol."""
+"""Claude as an ACP agent, through the `claude` program of claude-agent-sdk."""
 
 from typing import TYPE_CHECKING
 

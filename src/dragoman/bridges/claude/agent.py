@@ -1,4 +1,4 @@
-"""Claude as a client sees it: an agent like any other."""
+"""The ACP agent that clients use to talk to Claude."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ from .tools.shown import Input
 
 
 class OpenedSession(s.NewSessionResponse, kw_only=True):
-    """A new session; `models` is for clients of the time when models were no config option."""
+    """A new session; `models` is for older clients, from before models became a config option."""
 
     models: Any = s.UNSET
 
 
 class Opening(Struct, frozen=True):
-    """How a session was asked for."""
+    """The request with which a session was opened."""
 
     launch: ClaudeLaunch
     raw: requests.Raw
@@ -43,10 +43,10 @@ class Opening(Struct, frozen=True):
 
 
 class ClaudeAgent(Agent):
-    """Claude, by the program that comes with claude-agent-sdk.
+    """Claude, through the program that comes with claude-agent-sdk.
 
-    `hide_subscription` refuses logins with a Claude subscription.  `lent` has Claude read, write and run commands
-    through the client, where the client lends these.
+    `hide_subscription` refuses logins with a Claude subscription.  `lent` lets Claude read and write files and run
+    commands through the client, if the client offers this.
     """
 
     info = s.Implementation(name="dragoman-claude", title="Claude Agent", version=__version__)
@@ -59,16 +59,17 @@ class ClaudeAgent(Agent):
         "additional_directories",
         "override_system_prompt",
     )
-    cancel_patience = 30.0  # seconds until a cancelled prompt is answered, whatever the program does
-    program_patience: ClassVar[float] = 25.0  # seconds until a program that does not stop its turn is ended
+    cancel_patience = 30.0  # seconds after which a cancelled prompt is answered in any case
+    program_patience: ClassVar[float] = 25.0  # seconds after which a program that does not stop its turn is ended
 
     def __init__(self, client: RemoteClient, *, hide_subscription: bool = False, lent: bool = True) -> None:
         super().__init__(client)
         self._hide_subscription, self._lent = hide_subscription, lent
         self._provider: logins.ClaudeProvider | None = None
         self._open: dict[str, OpenSession] = {}
-        self._identity: Message | None = None  # that the client was told last
-        self._opening: dict[str, Opening] = {}  # how sessions that are open, or about to be, were asked for
+        self._identity: Message | None = None  # the identity that the client was told last
+        # the requests with which open sessions, and those being opened, were opened
+        self._opening: dict[str, Opening] = {}
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -78,7 +79,7 @@ class ClaudeAgent(Agent):
     # Handshake and logins
 
     async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
-        """Answer as every agent does, with the logins that the client can use."""
+        """Answer with the capabilities, and with the logins that the client can use."""
         response = await super().initialize(params)
         capabilities = response.agent_capabilities
         meta = {**(capabilities.meta or {}), "claudeCode": {"promptQueueing": True}, "authStatus": {}}
@@ -90,7 +91,7 @@ class ClaudeAgent(Agent):
         )
 
     async def authenticate(self, params: s.AuthenticateRequest) -> s.AuthenticateResponse:
-        """Use the gateway that the client names; other logins are made in a terminal."""
+        """Use the gateway that the client names; other logins take place in a terminal."""
         await self._use_provider(logins.gateway_login(params))
         return s.AuthenticateResponse()
 
@@ -102,7 +103,7 @@ class ClaudeAgent(Agent):
         return s.LogoutResponse()
 
     async def auth_status(self, params: s.AuthStatusRequest) -> s.AuthStatusResponse:
-        """Tell who is logged in, as the newest program knows it."""
+        """Say who is logged in, according to the newest program."""
         if self._provider:
             account = s.AuthAccount(label=self._provider.base_url, active=True)
             return s.AuthStatusResponse(state="authenticated", accounts=[account])
@@ -110,22 +111,22 @@ class ClaudeAgent(Agent):
         return logins.status_of(newest.conversation.account) if newest else s.AuthStatusResponse(state="unknown")
 
     async def list_providers(self, params: s.ListProvidersRequest) -> s.ListProvidersResponse:
-        """List the one provider, and where it points."""
+        """List the only provider, with its address."""
         return logins.provider_list(self._provider)
 
     async def set_provider(self, params: s.SetProviderRequest) -> s.SetProviderResponse:
-        """Ask the model somewhere else, in open sessions, too."""
+        """Use another address for the model, also in open sessions."""
         logins.check_slot(params.provider_id)
         await self._use_provider(logins.checked_provider(params.api_type, params.base_url, params.headers))
         return s.SetProviderResponse()
 
     async def disable_provider(self, params: s.DisableProviderRequest) -> s.DisableProviderResponse:
-        """Refuse: without its provider there is no Claude."""
+        """Refuse, since Claude does not work without its provider."""
         logins.check_disabling(params.provider_id)
         return s.DisableProviderResponse()
 
     async def _use_provider(self, provider: logins.ClaudeProvider | None) -> None:
-        """From now on every program asks there; those that run are started again with the next prompt."""
+        """Use a provider for all programs; running ones are restarted with the next prompt."""
         self._provider = provider
         self._tell_identity({})
         for conversation in [open.conversation for open in self._open.values()]:
@@ -133,7 +134,7 @@ class ClaudeAgent(Agent):
             await conversation.stop()
 
     def _tell_identity(self, account: Input) -> None:
-        """Tell the client who pays for the model, whenever that is somebody else."""
+        """Tell the client who pays for the model, whenever that changes."""
         identity = logins.identity(account, self._provider)
         if identity is None or identity == self._identity:
             return
@@ -146,7 +147,7 @@ class ClaudeAgent(Agent):
     # Sessions
 
     async def new_session(self, params: s.NewSessionRequest) -> s.NewSessionResponse:
-        """Start a program for a new session, whose id is the program's own."""
+        """Start a program for a new session; the session has the program's id."""
         session = await self._opened(params)
         models = self._open[session.id].conversation.choices.model_state()
         return OpenedSession(
@@ -157,7 +158,7 @@ class ClaudeAgent(Agent):
         )
 
     async def load_session(self, params: s.LoadSessionRequest) -> s.LoadSessionResponse:
-        """Go on with a kept session, and tell its whole history first."""
+        """Continue a stored session, after sending its whole history."""
         session = await self._opened(params)
         messages = await asyncio.to_thread(history.transcript, params.session_id, params.cwd)
         translator = translator_for(params.cwd, self.client.offers)
@@ -181,7 +182,7 @@ class ClaudeAgent(Agent):
         )
 
     async def list_sessions(self, params: s.ListSessionsRequest) -> s.ListSessionsResponse:
-        """List the sessions that Claude has kept, also those of its own terminal."""
+        """List the sessions that Claude has stored, including those of its own terminal."""
         return await asyncio.to_thread(history.listed, params)
 
     async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
@@ -192,7 +193,7 @@ class ClaudeAgent(Agent):
         return s.DeleteSessionResponse()
 
     async def set_title(self, params: s.SetSessionTitleRequest) -> s.SetSessionTitleResponse:
-        """Give a kept session a title."""
+        """Give a stored session a title."""
         title = await asyncio.to_thread(history.rename, params.session_id, params.title)
         if open := self._open.get(params.session_id):
             open.title.was_given()
@@ -210,7 +211,7 @@ class ClaudeAgent(Agent):
             await finish(open.close())
 
     async def _opened(self, params: requests.Opening) -> AgentSession:
-        """Open a session; one that is open already, and asked for in the same way, goes on."""
+        """Open a session; a session that was already opened by the same request continues."""
         launch = requests.launch_of(params, self.client.offers, self._environment())
         opening = Opening(launch, requests.raw_messages(params.meta), requests.fingerprint(params))
         id = launch.session_id
@@ -228,7 +229,7 @@ class ClaudeAgent(Agent):
             raise
 
     async def opened(self, session: AgentSession) -> None:
-        """Start the session's program and take over what it tells of itself."""
+        """Start the session's program and read its settings."""
         for path in (session.cwd, *session.additional_directories):
             history.check_directory(path)
         opening = self._opening[session.id]
@@ -256,7 +257,7 @@ class ClaudeAgent(Agent):
         choices = self._open[session.id].conversation.choices
         return s.SessionModeState(current_mode_id=choices.mode, available_modes=choices.modes())
 
-    # What the user chooses
+    # Modes and options
 
     async def set_mode(self, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
         """Switch the mode, which is also a config option."""
@@ -278,7 +279,7 @@ class ClaudeAgent(Agent):
     # Turns
 
     async def answer(self, turn: Turn) -> s.StopReason | None:
-        """Give the prompt to the program and tell what comes of it."""
+        """Send the prompt to the program, and its messages to the client."""
         open = self._open[turn.session.id]
         self._check_account(open)
         try:
@@ -298,7 +299,7 @@ class ClaudeAgent(Agent):
 
     @extension("_session/steering")
     async def steer(self, params: Message) -> Message:
-        """Put a message into the turn that runs; without one, the client has to prompt."""
+        """Add a message to the running turn; if none runs, the client has to send a prompt."""
         try:
             request = msgspec.convert(params, s.PromptRequest)
         except msgspec.ValidationError as exc:

@@ -1,4 +1,4 @@
-"""What the user can choose in a session: the mode, the model, how hard it thinks, the agent that answers."""
+"""The choices of a session: the mode, the model, the effort, the agent that answers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ Model = Mapping[str, Any]
 
 
 class Choices:
-    """What can be chosen, as the program told when it was started, and what is chosen."""
+    """The available choices, as the program listed them at its start, and the current ones."""
 
     def __init__(self, told: Mapping[str, Any], settings: Mapping[str, Any], *, bypass: bool) -> None:
         self._models = [
@@ -64,7 +64,7 @@ class Choices:
         return id if id in {mode.id for mode in self.modes()} else None
 
     def model_named(self, wanted: str) -> str | None:
-        """The value of the model that a name means: its value, its full name, or words that fit one model best."""
+        """The value of a model, from its value, its full name, or words that match one model best."""
         for key in ("value", "resolvedModel", "displayName"):
             for model in self._models:
                 if str(model.get(key, "")).lower() == wanted.lower():
@@ -74,13 +74,13 @@ class Choices:
         return str(fits[0]["value"]) if fits else None
 
     def use_model(self, value: str) -> None:
-        """Choose a model; an effort or a mode that it does not have is given up."""
+        """Choose a model; an effort or a mode that it does not support is reset."""
         self.model = value
         if self.effort not in self._efforts():
             self.effort = DEFAULT
 
     def model_state(self) -> dict[str, Any] | None:
-        """The models as clients know them that have no config options."""
+        """The models for clients without config options."""
         if not self._models:
             return None
         models = [
@@ -89,7 +89,7 @@ class Choices:
         return {"availableModels": models, "currentModelId": self.model}
 
     def options(self) -> list[s.SessionConfigOption]:
-        """All options of the session, with what is chosen."""
+        """All options of the session with their current values."""
         found: list[s.SessionConfigOption] = [
             _select(MODE, "Mode", "mode", self.mode, [(m.id, m.name, m.description) for m in self.modes()])
         ]
@@ -105,7 +105,7 @@ class Choices:
         return found
 
     def _in_use(self, name: str) -> str:
-        """The value of the model that the program uses, which it tells by its full name."""
+        """The value of the model in use; the program gives its full name."""
         for model in self._models:
             if name in (model["value"], model.get("resolvedModel")):
                 return str(model["value"])
@@ -119,7 +119,7 @@ class Choices:
         return next((model for model in self._models if model["value"] == self.model), {})
 
     def _listed(self) -> Sequence[Model]:
-        """The models, and the one in use if the program did not list it."""
+        """The listed models, and the one in use if the program did not list it."""
         return self._models if self._info() else [{"value": self.model}, *self._models]
 
 

@@ -1,4 +1,4 @@
-"""Slash commands that Claude offers, as a client shows them."""
+"""Claude's slash commands, for the client."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import schema as s
 
-# Those that need a terminal of Claude's own, or that the protocol has another way for.
+# Commands that need Claude's own terminal, or for which the protocol has another way.
 LEFT_OUT = {
     "clear",
     "cost",

@@ -1,4 +1,4 @@
-"""One session with Claude: the program that answers, the prompts it was given, and what it says in between."""
+"""One session with Claude: its program, its prompts, and the program's messages between turns."""
 
 import asyncio
 import contextlib
@@ -39,20 +39,20 @@ from .tools.shown import objects
 
 log = logging.getLogger("dragoman")
 
-START_TIMEOUT = 120.0  # seconds; MCP servers are started meanwhile
+START_TIMEOUT = 120.0  # seconds, since MCP servers are started meanwhile
 Answer = Callable[[Message], Any]
 
 
 class Waiting(Struct, eq=False):
-    """A prompt that was given to the program, and those that steer it."""
+    """A prompt that was sent to the program, and the messages that steer it."""
 
     outcome: "asyncio.Future[Ended]"
-    owed: set[str]  # the ids of messages that are not answered yet
+    owed: set[str]  # the ids of unanswered messages
     cancelled: bool = False
 
 
 class ClaudeConversation:
-    """A session and its program, which is started when it is needed and again when it has died."""
+    """A session and its program, which is started when it is needed, and again after it has ended."""
 
     def __init__(
         self,
@@ -68,20 +68,20 @@ class ClaudeConversation:
         self.choices = Choices({}, {}, bypass=launch.bypass)
         self.commands: Sequence[Mapping[str, Any]] = ()
         self.account: Mapping[str, Any] = {}
-        self.terminal_only: Sequence[str] = ()  # commands that work in a terminal of Claude's own
-        self.patience = 25.0  # seconds a program may take to stop its turn before it is ended itself
+        self.terminal_only: Sequence[str] = ()  # commands that work in Claude's own terminal only
+        self.patience = 25.0  # seconds for a program to stop its turn before it is ended
         self._answers, self._told, self._announce = answers, told, announce
         self._program: ClaudeProgram | None = None
         self._waiting: list[Waiting] = []
         self._starting = asyncio.Lock()
-        self._failure = Failure()  # what the program last said of an error of the provider
-        self.cut_off: Ended | None = None  # how the last turn ended, if it was cancelled
-        self._spent: Mapping[str, Counts] = {}  # by each model, when the last turn ended
+        self._failure = Failure()  # the program's last message about an error of the provider
+        self.cut_off: Ended | None = None  # the end of the last turn, if it was cancelled
+        self._spent: Mapping[str, Counts] = {}  # usage by model at the end of the last turn
 
     # The program
 
     async def start(self) -> ClaudeProgram:
-        """Give the running program; starts it, or starts it again with the same session."""
+        """The running program; it is started, or restarted with the same session, if it does not run."""
         async with self._starting:
             if self._program is None or not self._program.is_alive:
                 await self.stop()
@@ -94,7 +94,7 @@ class ClaudeConversation:
     async def _started(self) -> ClaudeProgram:
         launch = self.launch
         if launch.resume == launch.session_id and not await asyncio.to_thread(is_kept, launch.session_id):
-            launch = replace(launch, resume=None)  # it died before it had written anything
+            launch = replace(launch, resume=None)  # it ended before it had stored anything
         with _secret_file({"mcpServers": launch.servers}) as mcp_file:
             program = await ClaudeProgram.start(
                 launch.argv(mcp_file if launch.servers else None),
@@ -117,7 +117,7 @@ class ClaudeConversation:
         return program
 
     async def measure(self, program: ClaudeProgram | None = None) -> None:
-        """Have the program tell how much its model can read at once, before the first result tells it."""
+        """Ask the program for the size of the context window, before the first result reports it."""
         self.translator.system.measured(None)
         with contextlib.suppress(Error):
             told = await (program or await self.start()).request("get_context_usage", detail="summary")
@@ -131,12 +131,12 @@ class ClaudeConversation:
         return {"hooks": None, "supportedDialogKinds": [], **told}
 
     def _adopt(self, told: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-        """Take over what the program told of itself and its settings."""
+        """Apply the program's report about itself and its settings."""
         self.choices = Choices(told, settings, bypass=self.launch.bypass)
         self.commands = objects(told.get("commands"))
         account = told.get("account")
         self.account = account if isinstance(account, dict) else {}
-        # From here on it is this very session that is gone on with, whatever it was made from.
+        # From here on this session is continued, even if it was made from another one.
         self.launch = replace(self.launch, resume=self.launch.session_id, fork=False)
 
     async def stop(self) -> None:
@@ -146,7 +146,7 @@ class ClaudeConversation:
             await program.close()
 
     async def _watch(self, program: ClaudeProgram) -> None:
-        """When the program ends by itself, everybody who waits for it is told so, once."""
+        """When the program ends by itself, fail everything that waits for it."""
         why = await program.ended
         if self._program is not program:
             why = Error("the session was closed")
@@ -165,7 +165,7 @@ class ClaudeConversation:
     # Prompts
 
     async def ask(self, content: Sequence[Block]) -> Ended:
-        """Give the program a prompt, and wait for the end of its turn; cancelled, it is interrupted first."""
+        """Send the program a prompt and wait for the end of the turn; if cancelled, interrupt the turn first."""
         program = await self.start()
         id = str(uuid.uuid4())
         waiting = Waiting(asyncio.get_running_loop().create_future(), {id})
@@ -184,7 +184,7 @@ class ClaudeConversation:
             self._waiting.remove(waiting)
 
     def steer(self, content: Sequence[Block], *, now: bool) -> bool:
-        """Give the turn that runs another message; false if there is none."""
+        """Add a message to the running turn; false if none runs."""
         waiting = next((w for w in self._waiting if not w.outcome.done()), None)
         if waiting is None or self._program is None:
             return False
@@ -194,25 +194,25 @@ class ClaudeConversation:
         return True
 
     async def _interrupt(self, program: ClaudeProgram, waiting: Waiting) -> None:
-        """Have the program stop, and tell its last words; one that does not stop is ended."""
+        """Interrupt the turn and pass on its last messages; a program that does not stop is ended."""
         try:
             async with asyncio.timeout(self.patience):
                 with contextlib.suppress(Error):
                     await program.request("interrupt", timeout=None)
                     await asyncio.shield(waiting.outcome)
         except TimeoutError:
-            log.warning("claude does not stop its turn; it is ended")
+            log.warning("claude does not stop its turn; ending the program")
             await program.close()
         with contextlib.suppress(Error):
             for update in [*self.translator.unsettled(), *self.translator.system.interrupted()]:
                 await self.session.update(update)
 
-    # What the program says
+    # Messages of the program
 
     async def _heard(self, message: Message) -> None:
         self._told(message)
         if failure := failure_in(message):
-            self._failure = failure  # which the prompt's answer tells, once
+            self._failure = failure  # the answer to the prompt contains it
             return
         for update in self.translator.updates(message):
             await self.session.update(update)
@@ -229,7 +229,7 @@ class ClaudeConversation:
                 await self._commands_changed(message.get("commands"), self.terminal_only)
 
     def _settle(self, result: Message) -> None:
-        """End the prompt that a result answers; what the program did by itself ends none."""
+        """End the prompt that a result answers; a result of the program's own work ends none."""
         now = counts_of(result)
         spent, self._spent = spent_since(self._spent, now), now
         ids = {*(result.get("user_message_uuids") or []), result.get("user_message_uuid")}
@@ -259,12 +259,12 @@ class ClaudeConversation:
             await self._announce()
 
     def _page_visited(self, id: str) -> None:
-        """Tell a client that shows pages of MCP servers that one of them is done with."""
+        """Tell a client that shows pages of MCP servers that one is finished."""
         if offered(self.session.client.offers, "elicitation.url"):
             self.session.client.complete_elicitation(s.CompleteElicitationNotification(elicitation_id=id))
 
     async def tell_mode(self) -> None:
-        """Tell the client that the mode is another one."""
+        """Tell the client that the mode has changed."""
         await self.session.set_mode(self.choices.mode)
         await self.session.set_config_options(self.choices.options())
 
@@ -288,7 +288,7 @@ def _user_message(content: Sequence[Block], id: str) -> Message:
 
 
 def _start_error(exc: Exception, launch: ClaudeLaunch) -> Exception:
-    """Why a program that was started does not answer, in the words of the protocol."""
+    """The error for a program that was started and does not answer."""
     told = f"{exc} {exc.stderr if isinstance(exc, AgentExited) else ''}"
     if markers.NOT_FOUND in told:
         return ResourceNotFound("Session not found", {"sessionId": launch.resume})
@@ -304,7 +304,7 @@ def _died(why: Exception) -> Exception:
 
 @contextlib.contextmanager
 def _secret_file(content: Mapping[str, Any]) -> Iterator[str]:
-    """A file that only the user can read, for as long as the program needs to read it."""
+    """A file that only the user can read, kept for as long as the program needs it."""
     with tempfile.NamedTemporaryFile(prefix="dragoman-mcp-", suffix=".json") as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(msgspec.json.encode(content))

@@ -1,6 +1,6 @@
-"""Sessions that Claude has kept: found, read again, renamed and deleted in the program's own files.
+"""Sessions that Claude has stored: list, read, rename and delete them in the program's own files.
 
-The SDK knows those files; it takes a second to load, so it is loaded when one of these is first asked for.
+The SDK reads those files.  It takes a second to load, so it is loaded on first use.
 """
 
 import os
@@ -25,7 +25,7 @@ _ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 
 
 def listed(params: s.ListSessionsRequest) -> s.ListSessionsResponse:
-    """A page of the kept sessions, of one directory or of all."""
+    """A page of the stored sessions, of one directory or of all."""
     offset = 0
     if params.cursor is not None:
         if not (found := _CURSOR.fullmatch(params.cursor)):
@@ -47,7 +47,7 @@ def listed(params: s.ListSessionsRequest) -> s.ListSessionsResponse:
 
 
 def transcript(id: str, cwd: str) -> list[Message]:
-    """The messages of a kept session in order, each with what its tool gave."""
+    """The messages of a stored session in order, each with the result of its tool."""
     file = session_file(id)
     messages = _sdk().get_session_messages(id, directory=cwd) or _sdk().get_session_messages(id)
     lines = {line["uuid"]: line for line in _lines(file) if "uuid" in line}
@@ -70,7 +70,7 @@ def _is_filler(message: Any) -> bool:
 
 
 def delete(id: str) -> None:
-    """Delete a kept session for good."""
+    """Delete a stored session for good."""
     session_file(id)
     try:
         _sdk().delete_session(id)
@@ -79,11 +79,11 @@ def delete(id: str) -> None:
 
 
 def rename(id: str, title: str) -> str:
-    """Give a kept session a title; gives it as it was stored."""
+    """Give a stored session a title; returns the title as stored."""
     session_file(id)
     title = shortened(title)
     if not title:
-        raise InvalidParams("a title has words")
+        raise InvalidParams("the title is empty")
     try:
         _sdk().rename_session(id, title)
     except FileNotFoundError:
@@ -92,7 +92,7 @@ def rename(id: str, title: str) -> str:
 
 
 def session_file(id: str) -> Path:
-    """Where a session is kept; raises ResourceNotFound if it is not."""
+    """The file of a stored session; raises ResourceNotFound if there is none."""
     if _ID.fullmatch(id):
         for file in (config_directory() / "projects").glob(f"*/{id}.jsonl"):
             return file
@@ -100,7 +100,7 @@ def session_file(id: str) -> Path:
 
 
 def is_kept(id: str) -> bool:
-    """Whether a session can be gone on with: one that has just begun may not be written yet."""
+    """Whether a session can be continued; one that has just begun may not be stored yet."""
     try:
         session_file(id)
     except ResourceNotFound:
@@ -118,7 +118,7 @@ def _lines(file: Path) -> Iterator[Message]:
             try:
                 entry = msgspec.json.decode(line)
             except msgspec.DecodeError:
-                continue  # the last one, of a program that was killed while it wrote it
+                continue  # the last line, if the program was killed while it wrote it
             if isinstance(entry, dict):
                 yield entry
 
@@ -136,7 +136,7 @@ def _sdk() -> Any:
 
 
 def check_directory(path: str) -> None:
-    """Raise InvalidParams for a session's directory that is not there."""
+    """Raise InvalidParams for a session's directory that does not exist."""
     if not os.path.exists(path):
         raise InvalidParams(f"the directory does not exist: {path}")
     if not os.path.isdir(path):

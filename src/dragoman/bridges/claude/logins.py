@@ -1,4 +1,4 @@
-"""Who the user is to Claude: the ways to log in, a gateway instead of a login, and the one slot for a provider."""
+"""Logins of Claude: the ways to log in, a gateway instead of a login, and the single provider."""
 
 import os
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ GATEWAYS = {"gateway": "anthropic", "gateway-bedrock": "bedrock"}
 API_TYPES = ("anthropic", "bedrock", "vertex")
 SLOT = "main"
 CLOUDS = {"bedrock": "AWS Bedrock", "vertex": "Google Vertex AI", "foundry": "Azure AI Foundry"}
-PLACEHOLDER = "provided-by-the-gateway"  # the program wants a token; the headers are what counts
-# What the user's own environment says of another provider, or of a login, does not hold for this one.
+PLACEHOLDER = "provided-by-the-gateway"  # the program requires a token, but the headers are what authenticates
+# Variables about other providers and logins, which are removed from the environment for this provider.
 FORGOTTEN = {
     "ANTHROPIC_API_KEY": "",
     "ANTHROPIC_AUTH_TOKEN": "",
@@ -35,14 +35,14 @@ FORGOTTEN = {
 
 
 class ClaudeProvider(Struct, frozen=True):
-    """Where the model is asked, instead of Anthropic's own address."""
+    """The address to use for the model, instead of Anthropic's."""
 
     api_type: str
     base_url: str
     headers: Mapping[str, str] = {}
 
     def environment(self) -> dict[str, str]:
-        """The variables that make the program ask there."""
+        """The variables that make the program use this address."""
         headers = "\n".join(f"{name}: {value}" for name, value in self.headers.items())
         told = {**FORGOTTEN, "ANTHROPIC_CUSTOM_HEADERS": headers}
         match self.api_type:
@@ -89,9 +89,9 @@ def _terminal(id: str, name: str, told: str, args: list[str], in_meta: bool) -> 
 
 
 def gateway_login(params: s.AuthenticateRequest) -> ClaudeProvider:
-    """The gateway that a login names; any other login is made in a terminal."""
+    """The gateway that a login names; any other login takes place in a terminal."""
     if params.method_id not in GATEWAYS:
-        raise MethodNotFound("this login is made in a terminal, by the client", {"methodId": params.method_id})
+        raise MethodNotFound("the client has to run this login in a terminal", {"methodId": params.method_id})
     given = (params.meta or {}).get("gateway")
     if not isinstance(given, dict):
         raise InvalidParams("a gateway needs _meta.gateway with its baseUrl")
@@ -99,9 +99,9 @@ def gateway_login(params: s.AuthenticateRequest) -> ClaudeProvider:
 
 
 def checked_provider(api_type: str, base_url: Any, headers: Any) -> ClaudeProvider:
-    """A provider as a client names it; raises InvalidParams where it could not be asked."""
+    """The provider in a client's request; raises InvalidParams if it could not be used."""
     if api_type not in API_TYPES:
-        raise InvalidParams(f"Claude knows no API of type {api_type!r}: it is one of {', '.join(API_TYPES)}")
+        raise InvalidParams(f"Claude has no API of type {api_type!r}: it is one of {', '.join(API_TYPES)}")
     if not isinstance(base_url, str) or not base_url.startswith(("http://", "https://")):
         raise InvalidParams("baseUrl must be an http or https address")
     try:
@@ -109,12 +109,12 @@ def checked_provider(api_type: str, base_url: Any, headers: Any) -> ClaudeProvid
     except msgspec.ValidationError as exc:
         raise InvalidParams(f"headers: {exc}") from None
     if any("\n" in part or "\r" in part for pair in named.items() for part in pair):
-        raise InvalidParams("a header has no line breaks")
+        raise InvalidParams("a header must not contain line breaks")
     return ClaudeProvider(api_type, base_url, named)
 
 
 def provider_list(provider: ClaudeProvider | None) -> s.ListProvidersResponse:
-    """The one slot there is, and where it points."""
+    """The list of the single provider, with its address."""
     if provider:
         current = s.ProviderCurrentConfig(api_type=provider.api_type, base_url=provider.base_url)
     else:
@@ -125,19 +125,19 @@ def provider_list(provider: ClaudeProvider | None) -> s.ListProvidersResponse:
 
 
 def check_slot(id: str) -> None:
-    """Raise InvalidParams for a provider that is not there."""
+    """Raise InvalidParams for an unknown provider."""
     if id != SLOT:
         raise InvalidParams(f"there is no provider {id!r}, only {SLOT!r}")
 
 
 def check_disabling(id: str) -> None:
-    """Raise for every provider: without one there is no Claude."""
+    """Raise for every provider, since Claude does not work without one."""
     check_slot(id)
     raise InvalidRequest("Claude needs its provider; set another one instead")
 
 
 def is_subscription(account: Input) -> bool:
-    """Whether the program is logged in with a Claude subscription and with no key."""
+    """Whether the program is logged in with a Claude subscription and without a key."""
     if account.get("apiKeySource") not in (None, "none", ""):
         return False
     return bool(account.get("subscriptionType")) or account.get("tokenSource") in (
@@ -148,7 +148,7 @@ def is_subscription(account: Input) -> bool:
 
 
 def status_of(account: Input) -> s.AuthStatusResponse:
-    """Who is logged in, as the program tells."""
+    """Who is logged in, as the program reports."""
     source = str(account.get("apiKeySource") or account.get("tokenSource") or "none")
     if source == "none":
         return s.AuthStatusResponse(state="unauthenticated")
@@ -160,7 +160,7 @@ def status_of(account: Input) -> s.AuthStatusResponse:
 
 
 def identity(account: Input, provider: ClaudeProvider | None) -> dict[str, Any] | None:
-    """Who pays for the model, for clients that show it; None where the program does not say."""
+    """Who pays for the model, for clients that show it; None if the program does not report it."""
     if provider:
         return {"kind": "gateway", "label": "Custom model gateway", "detail": urlsplit(provider.base_url).netloc}
     source, plan = account.get("apiKeySource"), account.get("subscriptionType")

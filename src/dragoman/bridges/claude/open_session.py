@@ -26,7 +26,7 @@ RAW = "_claude/sdkMessage"
 
 
 class OpenSession:
-    """Puts the parts of a session together and lets go of them."""
+    """Creates the parts of a session and releases them."""
 
     def __init__(self, session: AgentSession, launch: ClaudeLaunch, *, lent: bool, raw: Raw) -> None:
         self.session, self._raw = session, raw
@@ -62,7 +62,7 @@ class OpenSession:
     async def choose(self, id: str, value: str | bool) -> None:
         """Set an option; raises InvalidParams for a value that it does not offer."""
         if not isinstance(value, str):
-            raise InvalidParams(f"config option {id!r} is chosen by name, not {value!r}")
+            raise InvalidParams(f"config option {id!r} takes a name, not {value!r}")
         match id:
             case "mode":
                 await self.choose_mode(value)
@@ -78,7 +78,7 @@ class OpenSession:
         choices = self.conversation.choices
         if (mode := choices.mode_named(wanted)) is None:
             raise InvalidParams(f"there is no mode {wanted!r}")
-        before, choices.mode = choices.mode, mode  # at once: the program tells of it, too
+        before, choices.mode = choices.mode, mode  # at once, since the program reports the mode as well
         try:
             await self.conversation.request("set_permission_mode", mode=mode)
         except BaseException as exc:
@@ -124,7 +124,7 @@ class OpenSession:
             self.conversation.launch = replace(self.conversation.launch, effort=None if value == DEFAULT else value)
 
     def cancel(self) -> None:
-        """End what works through the client: the turn was cancelled."""
+        """End the tools that run through the client, since the turn was cancelled."""
         if self._server:
             self._server.stop()
 
@@ -142,7 +142,7 @@ class OpenSession:
             self.session.client.notify(RAW, {"sessionId": self.session.id, "message": message})
 
     async def _mcp_message(self, request: Message) -> Message:
-        """Answer a message of MCP: our own server does, or one that the client has."""
+        """Answer an MCP message through our own server, or through one in the client."""
         name, message = str(request.get("server_name")), request.get("message") or {}
         if name == NAME and self._server:
             answer = await self._server.answer(message)
@@ -153,7 +153,7 @@ class OpenSession:
         return {"mcp_response": answer or {"jsonrpc": "2.0", "result": {}}}
 
     async def _relayed(self, server_id: str, message: Mapping[str, Any]) -> Message:
-        """Pass a message on to an MCP server in the client; its notifications mean nothing to it."""
+        """Pass a message on to an MCP server in the client, which does not receive notifications."""
         if message.get("id") is None:
             return {}
         asked = s.MessageMcpRequest(
@@ -172,7 +172,7 @@ class OpenSession:
 
 
 def translator_for(cwd: str, client: s.ClientCapabilities) -> MessageTranslator:
-    """A translator that tells what this client can show."""
+    """A translator for the capabilities of this client."""
     meta = client.meta or {}
     translator = MessageTranslator(cwd, terminals=meta.get("terminal_output") is True)
     translator.system.notices = offered(client, "session.notices")

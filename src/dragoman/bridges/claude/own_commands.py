@@ -1,4 +1,4 @@
-"""Slash commands that the bridge answers itself: `/mcp` and `/usage`, which need a terminal in the program."""
+"""Slash commands that the bridge answers itself: `/mcp` and `/usage`, which in the program need a terminal."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,7 +29,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|])")
 
 
 async def own_answer(prompt: str, request: Request) -> str | None:
-    """The answer to a command of ours, as Markdown; None for any other prompt."""
+    """The answer to one of our commands, as Markdown; None for any other prompt."""
     words = prompt.split()
     if words[:1] == ["/usage"] and len(words) == 1:
         return usage_report(await request("get_usage"))
@@ -39,7 +39,7 @@ async def own_answer(prompt: str, request: Request) -> str | None:
 
 
 async def _mcp(words: Sequence[str], request: Request) -> str:
-    """Do what is asked with one server or all of them, and tell how all of them are then."""
+    """Apply the command to one server or all of them, then report the state of all."""
     done: list[str] = []
     if words:
         action, name = words[0], " ".join(words[1:])
@@ -64,7 +64,7 @@ async def _changed(action: str, server: str, request: Request) -> str:
 
 
 def mcp_report(told: Input) -> str:
-    """How the MCP servers of a session are."""
+    """The state of a session's MCP servers."""
     lines = []
     for server in _servers(told):
         state = str(server.get("status"))
@@ -78,7 +78,7 @@ def mcp_report(told: Input) -> str:
 
 
 def usage_report(told: Input) -> str:
-    """What a session has used, and what is left of the plan."""
+    """The usage of a session, and the rest of the plan's limits."""
     session, limits = _object(told.get("session")), _object(told.get("rate_limits"))
     lines = [f"Cost of this session: ${_number(session.get('total_cost_usd')):.4f}"]
     for model, counts in _object(session.get("model_usage")).items():
@@ -113,5 +113,5 @@ def _number(value: Any) -> float:
 
 
 def _plain(words: str) -> str:
-    """A text in one line that Markdown does not read as marks."""
+    """A text in one line, with Markdown's marks escaped."""
     return _SPECIAL.sub(r"\\\1", " ".join(words.split()))

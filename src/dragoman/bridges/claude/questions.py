@@ -1,4 +1,4 @@
-"""Questions of Claude to the user: whether a tool may run, whether a plan is good, what is meant."""
+"""Claude's questions to the user: permission for tools, approval of plans, and forms."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ PLAN_MODES = {
     "acceptEdits": ("exit-plan-accept-edits", "Yes, auto-accept edits"),
     "default": ("exit-plan-default", "Yes, manually approve edits"),
 }
-# What is always allowed for these is a rule that the program suggests; a rule of ours would allow everything.
+# For these, "always" is a rule that the program suggests; our own rule would allow too much.
 BY_RULE = {"Bash", "PowerShell", "Read", "Glob", "Grep", "Edit", "Write", "MultiEdit", "NotebookEdit"}
 REFUSED = "The user did not allow this tool call."
 MAX_PLAN = 256 * 1024  # bytes
@@ -28,12 +28,12 @@ Updates = Sequence[Input]
 
 
 class ClaudeQuestions:
-    """Puts the program's questions to the client."""
+    """Passes the program's questions on to the client."""
 
     def __init__(self, conversation: Callable[[], ClaudeConversation], lent: Collection[str]) -> None:
         self._conversation = conversation
-        self._lent = lent  # tools that ask themselves
-        self.open = 0  # that wait for the user
+        self._lent = lent  # tools that ask the user themselves
+        self.open = 0  # questions that wait for the user
 
     async def can_use_tool(self, request: Message) -> Message:
         """Answer whether a tool may run."""
@@ -68,7 +68,7 @@ class ClaudeQuestions:
         request: Input,
         look: Shown | None = None,
     ) -> str | None:
-        """Ask the user about a tool call, which is told first if it was not; None if the turn was cancelled."""
+        """Ask the user about a tool call, which is sent first if necessary; None if the turn was cancelled."""
         conversation = self._conversation()
         for update in (
             conversation.translator.introduce(id, name, given, None)
@@ -107,7 +107,7 @@ class ClaudeQuestions:
     # The plan
 
     async def _leave_plan(self, request: Message, given: Input) -> Message:
-        """Ask whether the plan is good, and in which mode it is to be carried out."""
+        """Ask whether to carry out the plan, and in which mode."""
         conversation = self._conversation()
         id = str(request.get("tool_use_id"))
         known = conversation.translator.calls.get(id)
@@ -133,7 +133,7 @@ class ClaudeQuestions:
     # Forms
 
     async def _ask_user(self, request: Message, given: Input) -> Message:
-        """Put Claude's questions to the user as a form; free words win over the choices."""
+        """Ask Claude's questions as a form; an answer in the user's own words takes precedence over the choices."""
         conversation = self._conversation()
         questions = objects(given.get("questions"))
         form = s.FormElicitation(
@@ -157,7 +157,7 @@ class ClaudeQuestions:
         return {"behavior": "deny", "message": "The user did not answer.", "interrupt": True}
 
     async def elicitation(self, request: Message) -> Message:
-        """Put a question of an MCP server to the user."""
+        """Pass a question of an MCP server on to the user."""
         session = self._conversation().session
         is_page = request.get("mode") == "url"
         if not offered(session.client.offers, "elicitation.url" if is_page else "elicitation.form"):
@@ -185,7 +185,7 @@ class ClaudeQuestions:
 
 
 def _server_of(name: str, request: Input) -> dict[str, Any] | None:
-    """The MCP server that a tool is of, as the program tells it."""
+    """The MCP server of a tool, as the program reports it."""
     server = request.get("mcp_server")
     return {"claudeCode": {"toolName": name, "mcpServer": server}} if isinstance(server, dict) else None
 
@@ -200,7 +200,7 @@ def option(id: str, name: str) -> s.PermissionOption:
 
 
 def _offered_updates(request: Message) -> Updates:
-    """What would have to change so that nobody is asked again; nothing where the program must always ask."""
+    """The changes after which the user is not asked again; none if the program must always ask."""
     if request.get("suppress_always_allow_rule") or request.get("matched_ask_rule"):
         return []
     return objects(request.get("permission_suggestions"))
@@ -216,7 +216,7 @@ def _options(name: str, given: Input, suggested: Updates, request: Message) -> l
 
 
 def _always(name: str, given: Input, suggested: Updates, shown_as: str) -> str | None:
-    """What "always" means here, so that its scope can be seen; None where that cannot be said."""
+    """The text of "always" with its scope; None if the scope cannot be stated."""
     if name == "WebFetch":
         host = urlsplit(words(given, "url")).hostname
         return f"Yes, and don't ask again for {host}" if host else None
@@ -230,7 +230,7 @@ def _always(name: str, given: Input, suggested: Updates, shown_as: str) -> str |
 
 
 def _told(update: Input) -> str:
-    """A change of the permissions, in words."""
+    """A change of the permissions as text."""
     match update.get("type"):
         case "setMode":
             return "allow all edits during this session" if update.get("mode") == "acceptEdits" else ""
@@ -257,7 +257,7 @@ def _rule(name: str, given: Input) -> Updates:
 
 
 def _plan_file(given: Input) -> str:
-    """The plan that Claude wrote into a file of its own."""
+    """The plan that Claude wrote into one of its own files."""
     path = Path(words(given, "planFilePath") or "/")
     try:
         if not path.resolve().is_relative_to(config_directory().resolve()):
@@ -305,7 +305,7 @@ def _answers(questions: Sequence[Input], given: Input) -> dict[str, str]:
 
 
 def _schema(schema: Input) -> s.ElicitationSchema:
-    """An MCP server's form, which is the same small part of JSON Schema."""
+    """An MCP server's form, which uses the same small part of JSON Schema."""
     import msgspec
 
     try:

@@ -1,4 +1,4 @@
-"""What a client asks for when it opens a session, as the launch of a program: `_meta` and all."""
+"""Turn a client's request for a session, including its `_meta`, into the launch of a program."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ Raw = bool | Sequence[Mapping[str, Any]]
 
 
 def launch_of(params: Opening, client: s.ClientCapabilities, environment: Mapping[str, str]) -> ClaudeLaunch:
-    """How the program is started for a session that is opened."""
+    """The launch of the program for a session."""
     meta = params.meta or {}
     claude = meta.get("claudeCode")
     options = checked_options(claude.get("options") if isinstance(claude, dict) else None)
@@ -43,7 +43,7 @@ def launch_of(params: Opening, client: s.ClientCapabilities, environment: Mappin
 
 
 def raw_messages(meta: Mapping[str, Any] | None) -> Raw:
-    """Whether the client wants the program's own messages, or which of them."""
+    """Whether the client wants the program's raw messages, or which of them."""
     claude = (meta or {}).get("claudeCode")
     wanted = claude.get("emitRawSDKMessages") if isinstance(claude, dict) else None
     if isinstance(wanted, list):
@@ -52,7 +52,7 @@ def raw_messages(meta: Mapping[str, Any] | None) -> Raw:
 
 
 def wants_raw(raw: Raw, message: Mapping[str, Any]) -> bool:
-    """Whether a message is one of those."""
+    """Whether a message is among the raw messages that the client wants."""
     if isinstance(raw, bool):
         return raw
     kinds = ("type", "subtype", "origin")
@@ -62,13 +62,13 @@ def wants_raw(raw: Raw, message: Mapping[str, Any]) -> bool:
 
 
 def fingerprint(params: Opening) -> bytes:
-    """What must be the same for an open session to be the one that is asked for again."""
+    """The facts that must be equal for a request to mean a session that is already open."""
     servers = sorted(msgspec.json.encode(server) for server in params.mcp_servers)
     return b"\0".join([params.cwd.encode(), *servers])
 
 
 def _identity(params: Opening, options: Mapping[str, Any]) -> tuple[str | None, bool, str]:
-    """The session to go on with, whether as a copy, and the id."""
+    """The session to continue, whether to copy it, and the id."""
     match params:
         case s.LoadSessionRequest() | s.ResumeSessionRequest():
             return params.session_id, False, params.session_id
@@ -81,7 +81,7 @@ def _identity(params: Opening, options: Mapping[str, Any]) -> tuple[str | None, 
 
 
 def _system_prompt(params: Opening, meta: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """What stands in the place of Claude's own instructions, and what is added to them."""
+    """The text that replaces Claude's own instructions, and the text that is added to them."""
     if given := params.system_prompt:
         words = "\n".join(block.text for block in given.content if isinstance(block, s.TextContent))
         return (words, None) if given.mode == "override" else (None, words)
@@ -104,6 +104,6 @@ def _named(params: Opening) -> Sequence[Any]:
     servers: list[Any] = []
     for server in params.mcp_servers:
         if isinstance(server, s.Raw):
-            raise InvalidParams("an MCP server is of a kind that this agent does not know")
+            raise InvalidParams("an MCP server has a type that this agent does not know")
         servers.append(server)
     return servers

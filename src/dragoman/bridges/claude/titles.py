@@ -1,4 +1,4 @@
-"""The title of a session: what the user has named it, what the program finds for it, or the first prompt."""
+"""The title of a session: the user's, else the program's, else the first prompt."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from ...foundation.owning import own
 from .program.running import Message
 
 MAX_TITLE = 256  # characters
-SHORTEST = 10  # characters of a prompt that the program finds a title for
+SHORTEST = 10  # characters of a prompt that is long enough for a title by the program
 DESCRIBED = 1000  # characters of the prompt that it reads
 QUIET = "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"
 
@@ -20,25 +20,25 @@ Request = Callable[..., Awaitable[Message]]
 
 
 class SessionTitle:
-    """Tells one title, once; the program keeps it, so the list of sessions shows the same words."""
+    """Sends one title, once; the program stores it, so that the list of sessions shows the same."""
 
     def __init__(self, session: AgentSession, request: Request, *, is_named: bool) -> None:
         self._session, self._request, self._is_named = session, request, is_named
         self._search: asyncio.Task[None] | None = None
 
     def look_for(self, prompt: str) -> None:
-        """Have the program find a title, beside the turn; not where the user wants no requests beside it."""
+        """Ask the program for a title during the turn, unless the user has turned off such requests."""
         if self._is_named or self._search or _is_command(prompt) or len(prompt) < SHORTEST or os.environ.get(QUIET):
             return
         self._search = own(self._find(prompt), "claude's title")
 
     async def turn_ended(self, prompt: str) -> None:
-        """The words of the first prompt are the title, where the program was not asked for one."""
+        """Use the first prompt as the title, if the program was not asked for one."""
         if self._search is None and not _is_command(prompt):
             await self._tell(prompt)
 
     def was_given(self) -> None:
-        """The user has named the session: nothing else does any more."""
+        """Note that the user has named the session, so that no other title is set."""
         self._is_named = True
 
     async def _find(self, prompt: str) -> None:
@@ -46,7 +46,7 @@ class SessionTitle:
             told = await self._request("generate_session_title", description=prompt[:DESCRIBED], persist=True)
         except ConnectionClosed:
             return
-        except Error:  # a provider that has no model for it
+        except Error:  # the provider has no model for it
             told = {}
         found = told.get("title")
         await self._tell(found if isinstance(found, str) and found.strip() else prompt)
@@ -59,7 +59,7 @@ class SessionTitle:
 
 
 def shortened(words: str) -> str:
-    """A title in one line, as long as a title may be."""
+    """A title in one line, shortened to the limit."""
     title = " ".join(words.split())
     return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
 

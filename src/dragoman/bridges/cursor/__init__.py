@@ -1,1 +1,1 @@
-"""Cursor's composer as a client: an HTTP server on this machine that its chat sends messages to."""
+"""Cursor's composer as a client: an HTTP server on this machine to which its chat sends messages."""

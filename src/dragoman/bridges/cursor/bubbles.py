@@ -1,7 +1,7 @@
-"""A conversation as Cursor's composer has it: human bubbles (type 1) and AI bubbles (type 2), in turn.
+"""A conversation in the form of Cursor's composer: human bubbles (type 1) and AI bubbles (type 2), in turn.
 
-A turn is one bubble of each kind.  Their ids follow from their places, so that a bubble has the same id while it is
-written and when the conversation is read again.
+A turn is one bubble of each kind.  Their ids are made from their positions, so that a bubble has the same id while
+it is written and when the conversation is read again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ AI: Literal[2] = 2
 
 
 class Bubble(Struct, rename="camel", omit_defaults=True):
-    """What one side said in one turn."""
+    """The messages of one side in one turn."""
 
     type: Literal[1, 2]
     bubble_id: str
@@ -43,7 +43,7 @@ def bubbles(composer: str, updates: "Iterable[s.SessionUpdate]") -> list[Bubble]
                 found.append(Bubble(HUMAN, bubble_id(composer, turn, HUMAN), entry.text))
                 found.append(Bubble(AI, bubble_id(composer, turn, AI), ""))
             case _ if not found:
-                pass  # what an agent says before it was asked anything belongs to no turn
+                pass  # a message of the agent before the first prompt belongs to no turn
             case Message(speaker="thought"):
                 found[-1].thinking += entry.text
             case Message():
@@ -56,7 +56,7 @@ def bubbles(composer: str, updates: "Iterable[s.SessionUpdate]") -> list[Bubble]
 
 
 def _shown(call: ToolCallEntry) -> dict[str, object]:
-    """A tool call with all its updates applied, by the protocol's names."""
+    """A tool call with all its updates applied, with the protocol's field names."""
     return {
         "toolCallId": call.id,
         "title": call.title,

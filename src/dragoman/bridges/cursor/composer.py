@@ -1,4 +1,4 @@
-"""One composer that is open: a session with an agent, the turn that runs in it, and the questions that wait."""
+"""An open composer: a session with an agent, its running turn, and its open questions."""
 
 import asyncio
 import itertools
@@ -18,7 +18,7 @@ MAX_FOLLOWERS = 16
 
 
 class ComposerClient(Client):
-    """The client of one composer: hands it every update and every question, as they come."""
+    """The client of one composer, to which it passes every update and every question."""
 
     def __init__(
         self,
@@ -29,11 +29,11 @@ class ComposerClient(Client):
         self._heard, self._asked = heard, asked
 
     def update(self, params: s.SessionNotification) -> None:
-        """Hand an update on at once; nobody reads it from the session later."""
+        """Pass an update on at once; it is not read from the session later."""
         self._heard(params.update)
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
-        """Wait for the answer of whoever uses the composer."""
+        """Wait for the answer of the composer's user."""
         chosen = await self._asked(params)
         if chosen is None:
             return s.RequestPermissionResponse(outcome=s.CancelledPermissionOutcome())
@@ -41,14 +41,14 @@ class ComposerClient(Client):
 
 
 class Composer:
-    """A conversation; what happens in it is told to its followers."""
+    """A conversation, whose events are sent to its followers."""
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.client = ComposerClient(self._hear, self._ask)
-        self.turns = 0  # that are kept, in all the life of the conversation
-        self._unkept: str | None = None  # what was sent and is not in the log yet
-        self.used = 0  # when, by a count of its owner's
+        self.turns = 0  # turns kept in the life of the conversation
+        self._unkept: str | None = None  # the message that was sent and is not in the log yet
+        self.used = 0  # when it was last used, by its owner's counter
         self._session: Session | None = None
         self._turn: asyncio.Task[None] | None = None
         self._sending = asyncio.Lock()
@@ -66,15 +66,15 @@ class Composer:
 
     @property
     def questions(self) -> list[object]:
-        """The questions that wait for an answer."""
+        """The open questions."""
         return [question.shown for question in self._questions.values()]
 
     def begin(self, session: Session, turns: int) -> None:
-        """Use a session, in which so many turns were taken before."""
+        """Use a session, which has had `turns` turns."""
         self._session, self.turns = session, turns
 
     async def send(self, prompt: Sequence[s.ContentBlock]) -> Follower:
-        """Abort the turn that runs, and begin another; gives its follower."""
+        """Abort the running turn and begin another; returns its follower."""
         async with self._sending:
             await self.abort()
             follower = self.follow(until_done=True)
@@ -82,7 +82,7 @@ class Composer:
             return follower
 
     async def abort(self) -> bool:
-        """End the turn that runs, and wait for its end; gives whether there was one."""
+        """Abort the running turn and wait for its end; returns whether one ran."""
         if self._session is None or self._turn is None or self._turn.done():
             return False
         self._session.cancel()
@@ -90,7 +90,7 @@ class Composer:
         return True
 
     def answer(self, request_id: str, option_id: str | None) -> None:
-        """Answer a question; raises KeyError for one that does not wait, ValueError for an option it has not."""
+        """Answer a question; raises KeyError if it is not open, ValueError for an option that it does not have."""
         question = self._questions[request_id]
         if option_id is not None and option_id not in question.options:
             raise ValueError(option_id)
@@ -98,7 +98,7 @@ class Composer:
             question.answer.set_result(option_id)
 
     def follow(self, *, until_done: bool = False) -> Follower:
-        """Have somebody told what happens from now on; raises OverflowError where too many are told already."""
+        """Add a follower for the events from now on; raises OverflowError if there are too many."""
         if len(self._followers) >= MAX_FOLLOWERS:
             raise OverflowError("too many streams of this composer are open")
         follower = Follower(until_done=until_done)
@@ -106,7 +106,7 @@ class Composer:
         return follower
 
     def let_go(self, follower: Follower) -> None:
-        """Tell somebody no more; the turn goes on."""
+        """Remove a follower; the turn continues."""
         follower.end()
         self._followers.discard(follower)
 
@@ -126,7 +126,7 @@ class Composer:
         except Error as exc:
             code = {"code": exc.code} if isinstance(exc, RpcError) else {}
             ended = encoded("error", composerId=self.id, message=str(exc), **code)
-        self._unkept = None  # a turn that ended before it was kept has no bubbles
+        self._unkept = None  # a turn that ended before it was stored has no bubbles
         self._tell("generating", generating=False)
         for follower in list(self._followers):
             follower.tell(ended)
@@ -134,7 +134,7 @@ class Composer:
                 self.let_go(follower)
 
     def _show_bubbles(self, said: str) -> None:
-        """Show the bubbles of a turn, whose message is kept by now."""
+        """Show the bubbles of a turn, whose message has been stored."""
         self.turns += 1
         human = Bubble(HUMAN, bubble_id(self.id, self.turns, HUMAN), said)
         self._tell("bubble", bubble=msgspec.to_builtins(human))
@@ -146,7 +146,7 @@ class Composer:
         return bubble_id(self.id, self.turns, AI)
 
     def _hear(self, update: "s.SessionUpdate") -> None:
-        if self._session is None:  # a history that is being loaded
+        if self._session is None:  # updates of a history that is being loaded
             return
         match update:
             case s.UserMessageChunk():
@@ -154,7 +154,7 @@ class Composer:
                     said, self._unkept = self._unkept, None
                     self._show_bubbles(said)
             case _ if self.turns == 0:
-                pass  # what an agent says before it was asked anything belongs to no turn
+                pass  # a message of the agent before the first prompt belongs to no turn
             case s.AgentMessageChunk(content=s.TextContent(text=text)):
                 self._tell("text", bubbleId=self._speaking, text=text)
             case s.AgentThoughtChunk(content=s.TextContent(text=text)):
@@ -189,7 +189,7 @@ class Composer:
 
 
 class _OpenQuestion:
-    """A permission question, what is shown of it, and the answer to come."""
+    """A permission request: its event, and the future of its answer."""
 
     def __init__(self, shown: object, options: set[str]) -> None:
         self.shown, self.options = shown, options

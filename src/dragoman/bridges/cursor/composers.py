@@ -1,4 +1,4 @@
-"""All composers: which there are, kept by the gateway's engine across restarts, and which of them are open."""
+"""All composers, stored by the gateway's engine across restarts, and the open ones."""
 
 import asyncio
 import contextlib
@@ -25,15 +25,15 @@ from ...transports.remote.server.answers import RequestRefused
 from .bubbles import Bubble, bubbles
 from .composer import Composer
 
-KIND = "composer"  # of facts
-TOLD = {OWN_WORDS: True}  # a message is a bubble once the log has it
-MAX_COMPOSERS = 1000  # of one principal
-MAX_OPEN = 64  # of everybody, beyond those in which something goes on
+KIND = "composer"  # bytes of facts
+TOLD = {OWN_WORDS: True}  # seconds; a message becomes a bubble once the log has it
+MAX_COMPOSERS = 1000  # open composers of one principal
+MAX_OPEN = 64  # open composers of everybody, beyond those with a running turn
 ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 class KeptComposer(Struct, frozen=True, rename="camel"):
-    """What is kept of a composer: the session that it is."""
+    """The stored facts of a composer: its session."""
 
     composer_id: str
     agent: str
@@ -43,7 +43,7 @@ class KeptComposer(Struct, frozen=True, rename="camel"):
 
 
 class Composers:
-    """Everybody's composers; one of another principal is indistinguishable from a missing one."""
+    """The composers of all principals; one of another principal is indistinguishable from a missing one."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -53,34 +53,34 @@ class Composers:
         self._uses = itertools.count(1)
 
     async def close(self) -> None:
-        """Close every composer that is open."""
+        """Close all open composers."""
         await self._work.ended()
         for principal, id, _ in list(self._open.entries()):
             await self._close(principal, id)
 
     async def kept(self, principal: PrincipalName) -> list[KeptComposer]:
-        """A principal's composers, those made last first."""
+        """A principal's composers, the newest first."""
         facts = self._gateway.engine.facts(KIND, principal)
         found = [msgspec.json.decode(fact.value, type=KeptComposer) async for _, fact in facts]
         return sorted(found, key=lambda composer: composer.created, reverse=True)
 
     async def find(self, principal: PrincipalName, id: str) -> KeptComposer:
-        """What is kept of a composer; raises RequestRefused where there is none."""
+        """The stored facts of a composer; raises RequestRefused if there is none."""
         if (kept := await self._kept(principal, id)) is None:
             raise RequestRefused(404, "there is no such composer")
         return kept
 
     def opened(self, principal: PrincipalName, id: str) -> Composer | None:
-        """A composer that is open."""
+        """An open composer."""
         found = self._open.find(principal, id)
         return found[0] if found else None
 
     async def open(self, principal: PrincipalName, id: str, agent: str, cwd: str) -> Composer:
-        """Open a composer, the one that is kept or a new one; who stops waiting leaves it open."""
+        """Open a stored composer or a new one; a caller that is cancelled leaves it open."""
         return await self._work.finish(self._opened(principal, id, agent, cwd))
 
     async def attach(self, principal: PrincipalName, id: str) -> Composer:
-        """Open a composer that is kept."""
+        """Open a stored composer."""
         kept = await self.find(principal, id)
         return await self.open(principal, id, kept.agent, kept.cwd)
 
@@ -103,7 +103,7 @@ class Composers:
         async with self._locks.hold((principal, id)):
             kept = await self._kept(principal, id)
             if kept and kept.agent != agent:
-                told = f"this composer talks with acp:{kept.agent}; start another one for acp:{agent}"
+                told = f"this composer uses acp:{kept.agent}; start another one for acp:{agent}"
                 raise RequestRefused(409, told)
             composer = self.opened(principal, id)
             if composer is None or composer.client.closed:
@@ -134,7 +134,9 @@ class Composers:
 
     async def _kept(self, principal: PrincipalName, id: str) -> KeptComposer | None:
         if not ID.fullmatch(id):
-            raise RequestRefused(400, "a composerId has letters, digits, '_', '.' and '-', 128 of them at most")
+            raise RequestRefused(
+                400, "a composerId consists of letters, digits, '_', '.' and '-', at most 128 of them"
+            )
         fact = await self._gateway.engine.fact(KIND, principal, id)
         return msgspec.json.decode(fact.value, type=KeptComposer) if fact else None
 
@@ -146,7 +148,7 @@ class Composers:
                 await stack.aclose()
 
     async def _close_unused(self) -> None:
-        """Close composers in which nothing goes on, those first that were used the longest time ago."""
+        """Close composers without a running turn, the least recently used first."""
         idle = [
             (composer.used, principal, id)
             for principal, id, (composer, _) in self._open.entries()
@@ -160,7 +162,7 @@ class Composers:
 
 
 class _Reader(Client):
-    """Reads a conversation and answers nothing: questions are for whoever uses the composer."""
+    """Reads a conversation without answering questions, which are for the composer's user."""
 
     async def request_permission(self, params: RequestPermissionRequest) -> RequestPermissionResponse:
         await asyncio.Event().wait()

@@ -1,17 +1,17 @@
-"""Those who are told what happens in a composer, as events of an HTTP answer."""
+"""Followers of a composer: its events as the stream of an HTTP answer."""
 
 import asyncio
 from collections import deque
 
 from ... import codec
 
-MAX_UNREAD = 8 * 1024 * 1024  # bytes of events that one follower may have before it
+MAX_UNREAD = 8 * 1024 * 1024  # bytes of events that may wait for one follower
 
 
 class Follower:
-    """Whoever reads a stream of events.
+    """The reader of a stream of events.
 
-    One that reads too slowly loses its place: its stream ends with an error that says so.  The turn goes on.
+    The stream of a reader that is too slow ends with an error that says so.  The turn continues.
     """
 
     def __init__(self, *, until_done: bool) -> None:
@@ -39,7 +39,7 @@ class Follower:
         self._told.set()
 
     async def take(self) -> bytes:
-        """Everything that it was told since it was last asked; waits for something.  Empty: the stream is over."""
+        """Wait for events and take all that have arrived; empty at the end of the stream."""
         while not self._events and not self.is_over:
             self._told.clear()
             await self._told.wait()
@@ -50,5 +50,5 @@ class Follower:
 
 
 def encoded(kind: str, **members: object) -> bytes:
-    """An event as a stream of server-sent events carries it; JSON has no line break in it."""
+    """An event in the form of server-sent events; its JSON contains no line break."""
     return b"data: %b\n\n" % codec.encode({"type": kind, **members})

@@ -1,4 +1,4 @@
-"""`dragoman cursor`: the bridge put together from what its command line says, and ended in good order."""
+"""`dragoman cursor`: set up the bridge from the command line, and end it in order."""
 
 import asyncio
 import contextlib
@@ -24,37 +24,37 @@ from ...host.processes import Launch
 from .web import CursorWeb
 
 HOST = "127.0.0.1"
-PORT = 37842  # which Cursor's patch asks
+PORT = 37842  # the port that Cursor's patch uses
 PAGE = "vscode-file://vscode-app"  # the origin of Cursor's own window
 DRAIN = 3.0  # seconds for turns to finish when the bridge is told to stop
 
 
 class CursorOptions(Struct, kw_only=True):
-    """Which agents to offer, and to whom."""
+    """The agents to offer, and who may use them."""
 
     agents: Mapping[str, Launch]
     state: Path
     port: int = PORT
     tokens: Path | None = None
     origins: Sequence[str] = (PAGE,)
-    workspace: str | None = None  # the directory that sessions are confined to
+    workspace: str | None = None  # the directory to which sessions are confined
     preset: Preset = "ask"
 
 
 class CursorBridge(Struct):
-    """A bridge that is being served: where it is, and where its token is."""
+    """A running bridge: its address, and the file with its token."""
 
     url: str
     token_file: Path | None
 
 
 def cursor_directory() -> Path:
-    """Where the bridge keeps everything, unless it is told otherwise."""
+    """The bridge's directory by default."""
     return state_directory() / "cursor"
 
 
 async def serve_cursor(options: CursorOptions, ready: Callable[[CursorBridge], None]) -> None:
-    """Serve until told to stop; `ready` is called once Cursor can come."""
+    """Serve until told to stop; `ready` is called once Cursor can connect."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -65,7 +65,7 @@ async def serve_cursor(options: CursorOptions, ready: Callable[[CursorBridge], N
 
 @asynccontextmanager
 async def cursor_bridge(options: CursorOptions) -> AsyncIterator[CursorBridge]:
-    """A bridge that is being served until the block is left."""
+    """Serve a bridge until the block is left."""
     with held_state(options.state) as held:
         hosted = {name: _hosted(launch, options) for name, launch in options.agents.items()}
         tokens = options.tokens or options.state / "tokens.json"

@@ -1,16 +1,16 @@
-"""The HTTP server that Cursor's chat talks to.
+"""The HTTP server for Cursor's chat.
 
     POST   /acp/sendMessage          {composerId, modelName, text | prompt, workspacePath}: events of the turn
     POST   /acp/abort                {composerId}
     POST   /acp/permission           {composerId, requestId, optionId}
-    GET    /acp/agents               the models there are, each named acp:<agent>
-    GET    /acp/sessions             the composers there are
-    GET    /acp/sessions/ID          one of them: its bubbles, whether it generates, its open questions
-    GET    /acp/sessions/ID/events   what happens in it from now on, as events
+    GET    /acp/agents               the models, each named acp:<agent>
+    GET    /acp/sessions             the composers
+    GET    /acp/sessions/ID          a composer: its bubbles, whether it generates, its open questions
+    GET    /acp/sessions/ID/events   its events from now on
     DELETE /acp/sessions/ID          delete it
 
-Whoever asks under a name that is not ours, or from a page that was not allowed, is refused before anything else is
-looked at; everything but a browser's preflight takes a token.
+A request with another host name, or from a page that is not allowed, is refused before anything else is checked.
+Every request but a browser's preflight needs a token.
 """
 
 import asyncio
@@ -39,9 +39,10 @@ from .composer import Composer
 from .composers import Composers, KeptComposer
 from .followers import Follower
 
-MODEL = "acp:"  # what the name of a model begins with that is an agent of ours
+MODEL = "acp:"  # the prefix of the names of models that are our agents
 KEEP_ALIVE_EVERY = 15.0  # seconds
-STATUS = {AuthRequired: 401, InvalidParams: 400, Overloaded: 429, ResourceNotFound: 404}  # of an agent's errors
+# characters of an agent's errors
+STATUS = {AuthRequired: 401, InvalidParams: 400, Overloaded: 429, ResourceNotFound: 404}
 CORS = {
     "access-control-allow-methods": "GET, POST, DELETE",
     "access-control-allow-headers": "authorization, content-type",
@@ -52,7 +53,7 @@ Body = TypeVar("Body")
 
 
 class SendMessage(Struct, rename="camel"):
-    """A message of the user's; `prompt` has content blocks of the protocol, where a text is not enough."""
+    """A message of the user; `prompt` has content blocks of the protocol, for more than a text."""
 
     composer_id: str
     model_name: str
@@ -62,13 +63,13 @@ class SendMessage(Struct, rename="camel"):
 
 
 class Abort(Struct, rename="camel"):
-    """The turn of a composer is to end."""
+    """Abort the turn of a composer."""
 
     composer_id: str
 
 
 class PermissionAnswer(Struct, rename="camel"):
-    """The option that the user chose; null: none of them."""
+    """The option that the user chose; null for none."""
 
     composer_id: str
     request_id: str
@@ -88,11 +89,11 @@ class CursorWeb:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            raise ValueError("this server is started by dragoman cursor alone")
+            raise ValueError("only `dragoman cursor` can start this server")
         try:
             self.guard.check(scope)
             if scope["type"] != "http":
-                raise RequestRefused(404, "there is no WebSocket here")
+                raise RequestRefused(404, "this server does not offer WebSocket")
             sending = _allowing(scope, send)
             if scope["method"] == "OPTIONS":
                 await respond(sending, 204, headers=CORS)
@@ -134,12 +135,12 @@ class CursorWeb:
                 await self.composers.delete(principal, id)
                 await _answer(send, {"deleted": True})
             case _:
-                raise RequestRefused(404, "there is nothing here; see dragoman cursor --help")
+                raise RequestRefused(404, "this path does not exist; see dragoman cursor --help")
 
     async def _body(self, scope: Scope, receive: Receive, kind: type[Body]) -> Body:
         types = values_of(scope, b"content-type")
         if [type.partition(";")[0].strip().lower() for type in types] != ["application/json"]:
-            raise RequestRefused(415, "the body has to be application/json")
+            raise RequestRefused(415, "the body must be application/json")
         try:
             return msgspec.json.decode(await self._bodies.read(receive), type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -152,7 +153,7 @@ class CursorWeb:
         prompt = _prompt(message)
         cwd = message.workspace_path or os.getcwd()
         if not os.path.isabs(cwd):
-            raise RequestRefused(400, "workspacePath has to be an absolute path")
+            raise RequestRefused(400, "workspacePath must be an absolute path")
         composer = await self.composers.open(principal, message.composer_id, agent, cwd)
         await self._stream(composer, _sending(composer, prompt), receive, send)
 
@@ -169,7 +170,7 @@ class CursorWeb:
                 raise KeyError
             composer.answer(answer.request_id, answer.option_id)
         except KeyError:
-            raise RequestRefused(404, "no such question waits for an answer") from None
+            raise RequestRefused(404, "there is no such open question") from None
         except ValueError:
             raise RequestRefused(400, "the question has no such option") from None
         await _answer(send, {"answered": True})
@@ -203,7 +204,7 @@ class CursorWeb:
     async def _stream(
         self, composer: Composer, following: Awaitable[Follower], receive: Receive, send: Send
     ) -> None:
-        """Send the events of a composer; a reader that hangs up leaves the turn as it is."""
+        """Send the events of a composer; a reader that disconnects does not affect the turn."""
         try:
             follower = await following
         except OverflowError as exc:
@@ -247,7 +248,7 @@ async def _until_disconnected(receive: Receive) -> None:
 
 
 def _prompt(message: SendMessage) -> list[s.ContentBlock]:
-    """What the user said, as the protocol has it; raises RequestRefused where they said nothing."""
+    """The user's message as content blocks; raises RequestRefused if it is empty."""
     try:
         blocks: list[s.ContentBlock] = [codec.decode(block, s.ContentBlock) for block in message.prompt]
     except codec.Invalid as exc:
@@ -264,7 +265,7 @@ async def _answer(send: Send, answer: object) -> None:
 
 
 def _allowing(scope: Scope, send: Send) -> Send:
-    """Let the page that asks read the answer; that it may was checked before."""
+    """Let the requesting page, which was checked before, read the answer."""
     origins = values_of(scope, b"origin")
     if not origins:
         return send

@@ -1,4 +1,4 @@
-"""Programs that do not speak ACP, as agents: typed into and read at a pseudo-terminal."""
+"""Programs that do not speak ACP, run as agents through a pseudo-terminal."""
 
 from typing import TYPE_CHECKING
 

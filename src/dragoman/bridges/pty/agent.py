@@ -1,4 +1,4 @@
-"""An agent whose answers are a program's: prompts are typed, what the program draws is said."""
+"""An agent around a terminal program: prompts are typed, and the program's output is the answer."""
 
 import asyncio
 import contextlib
@@ -21,26 +21,26 @@ from ...schema.base import Bare, Model
 from .profiles import Profile, ProfileError, find_profile
 from .program import Moment, Program
 
-MOST_SAID = 4 * 1024 * 1024  # characters of a turn; of what is more, only the end
+MOST_SAID = 4 * 1024 * 1024  # characters of a turn's output; of more, only the end is kept
 TAIL = 16 * 1024  # characters of that end
 MOST_SESSIONS = 32
-INTERRUPT_PATIENCE = 1.5  # seconds after Ctrl-C for the program to wait again; then it is pressed once more
+INTERRUPT_PATIENCE = 1.5  # seconds after Ctrl-C for the program to wait for input; then it is pressed once more
 CONTEXT = 12  # lines above a question that are shown with it
 SIZES = ("80x24", "120x40", "200x50")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class PtyOptions(Bare, kw_only=True):
-    """Which program to run, and what is known of it; what is not given comes from its profile."""
+    """The program to run, and settings that replace those of its profile."""
 
     command: Sequence[str]
-    program: str | None = None  # the name of a profile, where it is not told from the command
+    program: str | None = None  # the name of the profile, unless the command determines it
     prompt: str | None = None
     silence: float | None = None
     size: Size = Size(80, 24)
 
     def profile(self) -> Profile:
-        """The profile with what was said of it; raises ProfileError."""
+        """The profile with these settings applied; raises ProfileError."""
         found = find_profile(self.command, self.program)
         given = {"prompt": self.prompt, "silence": self.silence}
         try:
@@ -65,7 +65,7 @@ class ResizeProgramRequest(ProgramRequest, kw_only=True):
 
 
 class PtyAgent(Agent):
-    """Runs a program at a pseudo-terminal for each session, and speaks ACP for it."""
+    """Runs a program at a pseudo-terminal for each session and translates between it and ACP."""
 
     def __init__(self, client: RemoteClient, options: PtyOptions) -> None:
         super().__init__(client)
@@ -102,7 +102,7 @@ class PtyAgent(Agent):
         program.reader.add_done_callback(lambda _: self._ended(session, program))
 
     def _ended(self, session: AgentSession, program: Program) -> None:
-        """Tell a client at once that a program has ended, also between two turns."""
+        """Tell the client at once that a program has ended, even between turns."""
         if self.sessions.get(session.id) is session and not self.client.wire.closed:
             own(self._tell_end(session, program), "end")
 
@@ -124,7 +124,7 @@ class PtyAgent(Agent):
     # Turns
 
     async def answer(self, turn: Turn) -> None:
-        """Type the prompt, say what the program draws, and end when it waits again."""
+        """Type the prompt, send the program's output, and end when the program waits for input."""
         program, telling = self._programs[turn.session.id], _Telling(turn)
         if program.has_ended:
             told = f"the program {_told(await program.terminal.wait())}; open a new session to start it again"
@@ -148,13 +148,13 @@ class PtyAgent(Agent):
             await self._report_end(turn, program)
 
     async def _settled(self, program: Program, telling: "_Telling") -> Moment:
-        """Until the program waits for the user's next words; its questions are put to the client."""
+        """Wait until the program waits for the next prompt; pass its questions on to the client."""
         while (moment := await program.wait(telling.say)).question:
             await program.type(await self._answered(moment, telling.turn, program), answers=True)
         return moment
 
     async def _answered(self, moment: Moment, turn: Turn, program: Program) -> str:
-        """What is typed as the answer to a question: that of the option which the user chose, else a no."""
+        """The text typed to answer a question: that of the option the user chose, else that of a refusal."""
         assert moment.question
         options = moment.question.offered(moment.line)
         above = "\n".join(program.screen.lines[-CONTEXT - 1 : -1])
@@ -167,7 +167,7 @@ class PtyAgent(Agent):
         return next(types for option, types in options if option.kind.startswith("reject"))
 
     async def _interrupt(self, program: Program, telling: "_Telling") -> None:
-        """Press Ctrl-C, and once more, until the program waits again; its last words are said."""
+        """Press Ctrl-C, at most twice, until the program waits for input; its last output is sent."""
         with contextlib.suppress(InvalidParams):  # it has ended
             for _ in range(2):
                 await program.interrupt()
@@ -196,7 +196,7 @@ class PtyAgent(Agent):
 
     @extension("_dragoman/pty/resize")
     async def resize(self, params: ResizeProgramRequest) -> Mapping[str, object]:
-        """Give the terminal any size, and tell the client that the option has changed."""
+        """Resize the terminal, and tell the client that the option has changed."""
         session, size = self.session(params.session_id), checked_size(params.columns, params.rows)
         self._program(params.session_id).resize(size)
         await session.set_config_options([_size_option(size)])
@@ -222,16 +222,16 @@ class PtyAgent(Agent):
 
 
 class _Telling:
-    """What a program says in a turn, up to a limit: behind it only the end is kept."""
+    """The output of a turn up to a limit; after that, only the end is kept."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
         self._said = self._left_out = 0
         self._tail = ""
-        self._begins = False  # what follows is a line of its own
+        self._begins = False  # the next output begins a line
 
     def begin_line(self) -> None:
-        """Have what is said next begin a line."""
+        """Begin a new line with the next output."""
         self._begins = self._said > 0
 
     async def say(self, text: str) -> None:
@@ -254,9 +254,9 @@ class _Telling:
 
 
 def checked_size(columns: int, rows: int) -> Size:
-    """A size that a screen can have; raises InvalidParams."""
+    """A valid size of a screen; raises InvalidParams."""
     if not (2 <= columns <= MAX_SIZE and 2 <= rows <= MAX_SIZE):
-        raise InvalidParams(f"a terminal has between 2 and {MAX_SIZE} columns and rows", {"kind": "bad_size"})
+        raise InvalidParams(f"a terminal must have between 2 and {MAX_SIZE} columns and rows", {"kind": "bad_size"})
     return Size(columns, rows)
 
 
@@ -271,11 +271,12 @@ def _size_option(size: Size) -> s.SessionConfigSelect:
 
 
 def _typed(turn: Turn) -> str:
-    """The words of a prompt, as they are typed."""
+    """The text of a prompt, as it is typed."""
     text = turn.text.replace("\r\n", "\n")
     if found := _CONTROL.search(text):
         raise InvalidParams(
-            f"a prompt that is typed cannot hold the control character {found[0]!r}", {"kind": "control_character"}
+            f"a prompt that is typed cannot contain the control character {found[0]!r}",
+            {"kind": "control_character"},
         )
     return text
 

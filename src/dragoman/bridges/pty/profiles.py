@@ -1,6 +1,6 @@
-"""What is known of programs at a terminal: how each shows that it waits, and how it asks.
+"""Profiles of terminal programs: how each shows that it waits for input, and how it asks questions.
 
-Profiles come from `programs.toml`: those shipped, and the user's own file over them.
+Profiles come from the `programs.toml` of this package and from the user's own, which takes precedence.
 """
 
 import fnmatch
@@ -20,28 +20,28 @@ from ...schema import PermissionOption, PermissionOptionKind
 from ...schema.base import Bare
 
 MAX_FILE = 256 * 1024  # bytes of programs.toml
-SILENCE = 2.0  # seconds of silence that count as waiting, where nothing is known of a program
+SILENCE = 2.0  # seconds of silence that count as waiting, for a program without a profile
 
 
 class ProfileError(Error):
-    """A profile is not there, or cannot be used."""
+    """A profile does not exist, or cannot be used."""
 
 
 def _check_regex(what: str, pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error as exc:
-        raise ValueError(f"{what} {pattern!r} is no regular expression: {exc}") from None
+        raise ValueError(f"{what} {pattern!r} is not a regular expression: {exc}") from None
 
 
 def _check_pattern(what: str, pattern: str) -> None:
     _check_regex(what, pattern)
     if re.search(pattern, ""):
-        raise ValueError(f"{what} {pattern!r} fits an empty line, so the program would always count as waiting")
+        raise ValueError(f"{what} {pattern!r} matches an empty line, so the program would always count as waiting")
 
 
 class TypedAnswer(Bare, kw_only=True, forbid_unknown_fields=True):
-    """One answer to a program's question: what it means, and what is typed for it."""
+    """An answer to a program's question: its meaning, and the text typed for it."""
 
     name: str
     kind: PermissionOptionKind
@@ -56,7 +56,7 @@ YES_OR_NO = (
 
 
 class ProgramQuestion(Bare, kw_only=True, forbid_unknown_fields=True):
-    """A question of a program: how it looks at the cursor, and which answers it has."""
+    """A question of a program: its pattern at the cursor, and its answers."""
 
     pattern: str
     options: Sequence[TypedAnswer] = YES_OR_NO
@@ -64,10 +64,10 @@ class ProgramQuestion(Bare, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         _check_pattern("pattern", self.pattern)
         if not any(option.kind.startswith("reject") for option in self.options):
-            raise ValueError("a question needs an option that rejects: it is typed when nobody allows")
+            raise ValueError("a question needs an option that rejects, which is typed when the user does not allow")
 
     def offered(self, line: str) -> list[tuple[PermissionOption, str]]:
-        """The options of a question that was asked, each with what is typed for it."""
+        """The options of a question, each with the text typed for it."""
         return [
             (PermissionOption(option_id=f"{number}", name=each.name, kind=each.kind), each.types)
             for number, each in enumerate(self.options)
@@ -75,12 +75,12 @@ class ProgramQuestion(Bare, kw_only=True, forbid_unknown_fields=True):
         ]
 
 
-# What programs of all kinds ask: [y/n], (Y/n), (yes/no), [y/N/a] …
+# Questions common to many programs: [y/n], (Y/n), (yes/no), [y/N/a] …
 USUAL = (ProgramQuestion(pattern=r"(?i)[\[(]\s*y(?:es)?\s*/\s*n(?:o)?(?:\s*/\s*\w+)*\s*[\])]\s*[:?]?\s*$"),)
 
 
 class Profile(Bare, kw_only=True, forbid_unknown_fields=True):
-    """What is known of a program; without a prompt it counts as waiting when it is silent."""
+    """The profile of a program; without a prompt pattern, silence counts as waiting."""
 
     title: str = ""
     commands: Sequence[str] = ()
@@ -98,22 +98,22 @@ class Profile(Bare, kw_only=True, forbid_unknown_fields=True):
             _check_pattern("prompt", self.prompt)
         _check_regex("arguments", self.arguments)
         if self.silence is not None and not 0 < self.silence <= 3600:
-            raise ValueError("silence is a number of seconds, up to 3600")
+            raise ValueError("silence must be a number of seconds, at most 3600")
 
     def is_for(self, command: Sequence[str]) -> bool:
-        """Whether this is known of a command."""
+        """Whether the profile is for a command."""
         program, arguments = os.path.basename(command[0]), " ".join(command[1:])
         is_named = any(fnmatch.fnmatchcase(program, word) for word in self.commands)
         return is_named and re.search(self.arguments, arguments) is not None
 
     @property
     def all_questions(self) -> Iterator[ProgramQuestion]:
-        """The questions to look for, those of the program first."""
+        """The questions to look for; those of the program come first."""
         yield from self.questions
         yield from USUAL
 
     def lines(self, text: str) -> list[str]:
-        """What is typed for a prompt, line by line."""
+        """The lines typed for a prompt."""
         lines = text.split("\n")
         if len(lines) < 2:
             return lines
@@ -135,7 +135,7 @@ def find_profile(command: Sequence[str], name: str | None = None, user_file: Pat
 
 
 def known_profiles(user_file: Path | None = None) -> dict[str, Profile]:
-    """All profiles by their names, the user's own before those shipped."""
+    """All profiles by their names; the user's take precedence over those of the package."""
     own = user_file or config_directory() / "programs.toml"
     users = _read(own) if os.path.lexists(own) else {}
     shipped = _read(Path(__file__).with_name("programs.toml"))

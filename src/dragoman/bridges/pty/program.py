@@ -1,4 +1,4 @@
-"""A program at a pseudo-terminal: what it draws, when it waits, and what is typed into it."""
+"""A program at a pseudo-terminal: its output, whether it waits for input, and typing into it."""
 
 import asyncio
 import contextlib
@@ -13,13 +13,13 @@ from ...host.terminals import Size, Terminal
 from .profiles import Profile, ProgramQuestion
 from .screen import TerminalScreen
 
-SETTLED = 0.05  # seconds of silence after which a prompt at the cursor is one
-TELLING = 0.1  # seconds of silence after which lines are told that are still on the screen
-LONGEST_WAIT = 0.5  # seconds after which they are told although the program goes on drawing
-LEARNED = 5  # times the silence, where a program has shown its prompt: it may only be thinking
-PORTION = 8 * 1024  # characters drawn before others have their turn
-LOOKED_AT = 2000  # characters of a line, the last, that patterns are compared with
-LONGEST_LINE = 4095  # bytes that a program gets of a line, where the system collects it
+SETTLED = 0.05  # seconds of silence after which a prompt at the cursor counts
+TELLING = 0.1  # seconds of silence after which lines still on the screen are sent
+LONGEST_WAIT = 0.5  # seconds after which they are sent although the program is still drawing
+LEARNED = 5  # times the silence, for a program that has shown its prompt, since it may be thinking
+PORTION = 8 * 1024  # characters drawn before other tasks run
+LOOKED_AT = 2000  # characters at the end of a line that are compared with patterns
+LONGEST_LINE = 4095  # bytes of a line that a program receives where the system collects lines
 CTRL_C = "\x03"
 PASTE, PASTED = "\x1b[200~", "\x1b[201~"
 
@@ -27,26 +27,26 @@ Tell = Callable[[str], Awaitable[None]]
 
 
 class Moment(NamedTuple):
-    """Why a program is looked at: it shows its prompt, it asks, it is silent, or it has ended."""
+    """Why waiting ended: the program shows its prompt, asks, is silent, or has ended."""
 
     kind: Literal["prompt", "question", "silence", "ended"]
-    line: str = ""  # at the cursor
+    line: str = ""  # the text at the cursor
     question: ProgramQuestion | None = None
 
 
 class Program:
-    """A program that runs, and its screen; one reader draws what it prints until it ends."""
+    """A running program and its screen; one task draws its output until it ends."""
 
     def __init__(self, terminal: Terminal, profile: Profile, size: Size) -> None:
         self.terminal, self.profile = terminal, profile
         self.screen = TerminalScreen(size.columns, size.rows)
-        self.is_followed = False  # somebody is told what it prints, so it may be slowed down
+        self.is_followed = False  # its output is being sent, so that it may be slowed down
         self.has_ended = False
         self._loop = asyncio.get_running_loop()
         self._prompt = re.compile(profile.prompt) if profile.prompt is not None else None
-        self._learned: re.Pattern[str] | None = None  # the prompt that was seen last
-        self._typed: tuple[int, str, str] | None = None  # where something was typed, and what
-        self._is_new = True  # nothing was typed but answers: what it waits with is its prompt
+        self._learned: re.Pattern[str] | None = None  # the last prompt seen
+        self._typed: tuple[int, str, str] | None = None  # the place and the text of the last typing
+        self._is_new = True  # only answers were typed, so the text at which it waits is its prompt
         self._heard = asyncio.Event()
         self._room = asyncio.Event()
         self._last_heard = self._loop.time()
@@ -82,7 +82,7 @@ class Program:
     # Waiting for it
 
     async def wait(self, tell: Tell) -> Moment:
-        """Until the program waits for somebody; `tell` is given what it has to say meanwhile."""
+        """Wait until the program waits for input; its output meanwhile is given to `tell`."""
         self.is_followed = True
         try:
             return await self._wait(tell)
@@ -114,14 +114,14 @@ class Program:
                     await self._heard.wait()
 
     def take(self, *, shown: bool = False, whole: bool = False, prompt: str = "") -> str:
-        """What the program has to say that was not told yet, and how much of it was lost."""
+        """The output that was not taken yet, and how many lines were lost."""
         lost, self.screen.lost = self.screen.lost, 0
         text = self.screen.take(shown=shown, whole=whole, prompt=prompt)
         self._room.set()
         return f"[… {lost} lines are left out]\n{text}" if lost else text
 
     def _patience(self, moment: Moment) -> float:
-        """How long the program has to be silent for this to count."""
+        """How long the program has to be silent for it to count as waiting."""
         if moment.kind != "silence":
             return SETTLED
         silence = self.profile.silence
@@ -130,7 +130,7 @@ class Program:
         return silence * LEARNED if self._learned else silence
 
     def _seen(self) -> Moment:
-        """What is at the cursor."""
+        """The text at the cursor, and what it means."""
         line = self.screen.line
         if self.has_ended:
             return Moment("ended", line)
@@ -145,21 +145,21 @@ class Program:
         return Moment("silence", line)
 
     def _is_where_it_was(self, line: str) -> bool:
-        """Whether nothing but the echo has come of what was typed."""
+        """Whether only the echo of the typed text has appeared."""
         if self._typed is None:
             return False
         turned, before, typed = self._typed
         return self.screen.turned == turned and (before + typed).startswith(line)
 
     def _found_prompt(self, line: str) -> int | None:
-        """Where the prompt begins in a line."""
+        """The position of the prompt in a line."""
         for pattern in (self._learned, self._prompt):
             if pattern and (found := pattern.search(line)):
                 return found.start()
         return None
 
     def _shown_prompt(self, moment: Moment) -> str:
-        """The prompt at the cursor, which is learned; a question is no output either, for it is asked."""
+        """The prompt at the cursor, which is remembered; a question is left out of the output as well."""
         line = moment.line
         if moment.kind == "question":
             return line
@@ -168,7 +168,7 @@ class Program:
         if moment.kind == "prompt":
             prompt = line[-LOOKED_AT:][self._found_prompt(line[-LOOKED_AT:]) or 0 :]
         elif self._is_new:
-            prompt = line[-LOOKED_AT:]  # it has begun, and waits
+            prompt = line[-LOOKED_AT:]  # it has started and waits
         else:
             return ""
         self._learned = re.compile(re.sub(r"\d+", r"\\d+", re.escape(prompt)) + "$")
@@ -177,11 +177,12 @@ class Program:
     # Typing
 
     async def type(self, line: str, *, answers: bool = False) -> None:
-        """Type a line, and Enter; `answers`: to a question of the program."""
+        """Type a line and Enter; `answers` marks the answer to a question of the program."""
         self._is_new = self._is_new and answers
-        pasted = self.screen.pastes and "\t" in line  # else not: programs draw pasted text in their own ways
+        # otherwise not, since programs draw pasted text in different ways
+        pasted = self.screen.pastes and "\t" in line
         if "\t" in line and not pasted and not self.terminal.reads_lines:
-            line = line.expandtabs()  # a program that reads keys would complete a word
+            line = line.expandtabs()  # to a program that reads keys, a tab would complete a word
         if self.terminal.reads_lines and len(line.encode()) > LONGEST_LINE:
             raise InvalidParams(f"this program reads lines of {LONGEST_LINE} bytes at most", {"kind": "long_line"})
         self._typed = self.screen.turned, self.screen.line, line
@@ -196,11 +197,11 @@ class Program:
         await self.terminal.input(CTRL_C)
 
     def resize(self, size: Size) -> None:
-        """Have another size; the program is told."""
+        """Resize the terminal, and tell the program."""
         self.screen.resize(*size)
         self.terminal.resize(*size)
 
     async def hang_up(self) -> None:
-        """Tell the program that its terminal is gone, as when a window is closed."""
+        """Tell the program that its terminal was closed."""
         if self.status is None:
             await self.terminal.kill("SIGHUP")

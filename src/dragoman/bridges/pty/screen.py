@@ -1,7 +1,7 @@
-"""A terminal's screen as text: what a program draws comes out as lines.
+"""A terminal's screen as text: the program's drawing as lines.
 
-A message cannot be drawn over, so a line is told when it has left the screen, or when the program pauses; a line
-that changes after that is told again.  Pure: no clock, no descriptor.
+A message cannot be changed once it is sent, so a line is sent when it has left the screen, or when the program
+pauses; a line that changes after that is sent again.  Pure: no clock, no descriptor.
 """
 
 from collections.abc import Iterator
@@ -11,25 +11,25 @@ from ...foundation.terminal.emulator import TAB, TerminalEmulator
 
 
 class TerminalScreen(TerminalEmulator):
-    """The screen of a program at a terminal: obeys what the program sends, and gives what is new as text."""
+    """The screen of a program at a terminal, which returns its new text."""
 
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
         super().__init__(columns, rows)
-        self._last: ScreenRow | None = None  # the row that was taken last
-        self._echo: tuple[ScreenRow, int, str, int] | None = None  # what was typed, and where it will appear
+        self._last: ScreenRow | None = None  # the last row that was taken
+        self._echo: tuple[ScreenRow, int, str, int] | None = None  # the typed text, and where it will appear
 
-    # What was drawn
+    # Reading the screen
 
     @property
     def is_full(self) -> bool:
-        """Whether rows will be lost before long if nobody takes them."""
+        """Whether rows will soon be lost unless they are taken."""
         return len(self._scrolled) > KEPT // 2
 
     def take(self, *, shown: bool = False, whole: bool = False, prompt: str = "") -> str:
-        """The text that was not taken yet: of rows that have left the screen.
+        """The text that was not taken yet, of rows that have left the screen.
 
-        `shown`: of those above the cursor, too; `whole`: of all.  A `prompt` before the cursor is left out, and
-        with it whatever stands behind or below the cursor.
+        With `shown`, also of rows above the cursor; with `whole`, of all rows.  A `prompt` before the cursor is
+        left out, and so is everything after or below the cursor.
         """
         if self._echo and (whole or self.turned > self._echo[3]):
             self._leave_out_echo(*self._echo[:3])
@@ -42,7 +42,7 @@ class TerminalScreen(TerminalEmulator):
         return text
 
     def _without(self, prompt: str) -> dict[ScreenRow, str]:
-        """The rows that a prompt takes up, each with what is in it besides."""
+        """The rows that a prompt occupies, each with its other text."""
         kept, at, left = dict[ScreenRow, str](), self._row, len(prompt)
         before = self._before_cursor
         while True:
@@ -69,7 +69,7 @@ class TerminalScreen(TerminalEmulator):
         self._last = row
 
     def typed(self, text: str) -> None:
-        """Note that something is typed at the cursor: all that is there counts as taken, and so does its echo."""
+        """Note that a text is typed at the cursor: the present text counts as taken, and so does the echo."""
         for row in self._rows:
             row.told = row.text
         self._scrolled.clear()

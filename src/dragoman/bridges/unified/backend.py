@@ -33,9 +33,9 @@ class BackendCapabilities(Bare, kw_only=True):
 class BackendAdapter:
     """Connects to an agent: a command, a URL, a transport or an agent class.
 
-    `terminal` says what happens to a command that does not speak ACP: `fallback` runs it at a pseudo-terminal, as
-    `dragoman agent pty` does, if it has not answered `initialize` in `start_timeout` seconds; `always` does so from
-    the beginning, which spares a shell the line of JSON that it would otherwise read first.
+    `terminal` decides about a command that does not speak ACP.  `fallback` runs it at a pseudo-terminal, as
+    `dragoman agent pty` does, if it has not answered `initialize` within `start_timeout` seconds; `always` does so
+    from the beginning, so that for example a shell is not sent a line of JSON first.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class BackendAdapter:
     ) -> None:
         is_command = isinstance(agent, list | tuple)
         if terminal != "never" and not is_command:
-            raise TypeError("a program at a terminal is given as a list of words: its name and its arguments")
+            raise TypeError("a program at a terminal must be a list: its name and its arguments")
         self._agent, self._terminal = agent, terminal
         self._words = [str(word) for word in agent] if isinstance(agent, list | tuple) else []
         self._start_timeout, self._dialect = start_timeout, dialect
 
     @property
     def capabilities(self) -> BackendCapabilities:
-        """What sessions of this adapter can do."""
+        """The capabilities of this adapter's sessions."""
         is_remote = isinstance(self._agent, str) and "://" in self._agent.partition(" ")[0]
         return BackendCapabilities(
             slash_commands=self._terminal != "always", availability="remote" if is_remote else "local"
@@ -70,8 +70,8 @@ class BackendAdapter:
     ) -> "BackendSession":
         """Start the agent, shake hands and open a session; raises AgentStartError.
 
-        `session_id` is the caller's own name for the session.  `resume` is the agent's id of an earlier one, which
-        is loaded: its history comes as messages.
+        `session_id` is the caller's own name for the session.  `resume` is the agent's id of an earlier session,
+        which is loaded; its history arrives as messages.
         """
         options = adapter_options or AdapterOptions()
         return await take(self._connect(session_id, resume, options), BackendSession.close)
@@ -111,7 +111,7 @@ class BackendAdapter:
 
 
 def _wanted(agent: Target, options: AdapterOptions) -> AbstractAsyncContextManager[Transport]:
-    """A way to the agent, with what a command is started with."""
+    """The agent to connect to; for a command, with its directory and environment."""
     given: dict[str, Any] = {}
     if isinstance(agent, list | tuple | os.PathLike) or (isinstance(agent, str) and "://" not in agent):
         given = {"cwd": options.cwd, "env": options.env, "on_stderr": options.on_stderr}
@@ -119,7 +119,7 @@ def _wanted(agent: Target, options: AdapterOptions) -> AbstractAsyncContextManag
 
 
 class BackendSession:
-    """A session with an agent, as messages both ways."""
+    """A session with an agent, as messages in both directions."""
 
     def __init__(
         self,
@@ -130,30 +130,31 @@ class BackendSession:
         is_at_terminal: bool,
     ) -> None:
         self.session_id = session_id
-        self.is_at_terminal = is_at_terminal  # the agent is a program that does not speak ACP
+        self.is_at_terminal = is_at_terminal  # whether the agent is a program that does not speak ACP
         self._client, self._session, self._held = client, session, held
         self._closing = Cleanup(self._leave)
-        self.messages: AsyncIterator[UnifiedMessage] = client.queue  # every one is given once, in order, to the end
+        # each message is given once, in order, to the end
+        self.messages: AsyncIterator[UnifiedMessage] = client.queue
 
     @property
     def backend_session_id(self) -> str:
-        """The agent's own id of the session, to `resume` it by."""
+        """The agent's own id of the session, with which to `resume` it."""
         return self._session.id
 
     @property
     def process(self) -> AgentProcess | None:
-        """The agent's process; None where it is reached in another way."""
+        """The agent's process; None if it is reached in another way."""
         return self._client.process
 
     @property
     def is_alive(self) -> bool:
-        """Whether the agent is there."""
+        """Whether the agent is connected."""
         return self._client.closed is None
 
     async def send(self, message: UnifiedMessage) -> None:
-        """Tell the agent something; what comes of it is among the `messages`.
+        """Send the agent a message; its answers are among the `messages`.
 
-        Raises UnifiedMessageError for a message that says nothing to an agent, ConnectionClosed if it is gone.
+        Raises UnifiedMessageError for a message that has no meaning for an agent, ConnectionClosed if it has ended.
         """
         if (closed := self._client.closed) is not None:
             raise closed if isinstance(closed, Error) else ConnectionClosed(str(closed))
@@ -169,11 +170,11 @@ class BackendSession:
                 for what, value in inbound.change_of(message).items():
                     self._client.change(self._session, what, value)
             case _:
-                raise UnifiedMessageError(f"a {message.type} is what an agent says, and not what it is told")
+                raise UnifiedMessageError(f"a {message.type} comes from an agent and cannot be sent to one")
         await self._client.agent.room()
 
     async def close(self) -> None:
-        """Hang up and end the agent's process; what waits among the `messages` can still be read."""
+        """Hang up and end the agent's process; the waiting `messages` can still be read."""
         await self._closing()
 
     async def _leave(self) -> None:

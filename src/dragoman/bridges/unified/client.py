@@ -1,4 +1,4 @@
-"""The client of one session of the adapter: both ends of the protocol, as messages."""
+"""The client of one session of the adapter: turns the protocol into messages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -29,7 +29,7 @@ SET_OPTION = methods(AgentRole)["set_config_option"]
 
 
 class BackendClient(Client):
-    """The client of one session: what arrives becomes messages, at once and in its order."""
+    """The client of one session: everything that arrives becomes messages, at once and in order."""
 
     def __init__(self, options: AdapterOptions) -> None:
         super().__init__()
@@ -37,8 +37,8 @@ class BackendClient(Client):
         self._answered = options.answered()
         self._updates = outbound.Updates()
         self._open: dict[str, tuple[s.RequestPermissionRequest, asyncio.Future[s.RequestPermissionResponse]]] = {}
-        self._prompts: set[int] = set()  # that are not answered
-        self._interrupted: set[int] = set()  # those among them that were, when the user interrupted
+        self._prompts: set[int] = set()  # unanswered requests
+        self._interrupted: set[int] = set()  # those among them that were open when the user interrupted
         self._numbers = 0
         self.queue = MessageQueue(lambda: self.connection.hold(), lambda: self.connection.resume())
 
@@ -46,7 +46,7 @@ class BackendClient(Client):
 
     @asynccontextmanager
     async def reached(self, way: AbstractAsyncContextManager[Transport]) -> AsyncIterator[Transport]:
-        """Reach the agent; if it is a process, there is a handle to it."""
+        """Connect to the agent; if it is a process, make a handle for it."""
         async with way as wire:
             self.process = AgentProcess(wire) if isinstance(wire, ProcessTransport) else None
             yield wire
@@ -61,15 +61,15 @@ class BackendClient(Client):
         self.queue.end()
 
     def opened(self, session: Session) -> None:
-        """Tell of the session before whatever it has said so far."""
+        """Report the session, before the updates it has sent so far."""
         self.queue.put(outbound.session_opened(session.id, session.modes, session.config_options), first=True)
         told = outbound.initialized(PROTOCOL_VERSION, self.agent_capabilities, self.agent_info, self.auth_methods)
         self.queue.put(told, first=True)
 
-    # What the agent asks
+    # Requests of the agent
 
     def capabilities(self) -> s.ClientCapabilities:
-        """What the handlers answer is advertised."""
+        """The capabilities, according to the handlers."""
 
         def has(*names: str) -> bool:
             return all(METHODS[name].name in self._answered for name in names)
@@ -79,19 +79,19 @@ class BackendClient(Client):
         return msgspec.structs.replace(super().capabilities(), fs=files, terminal=has(*TERMINALS))
 
     def answers(self, role: type[object]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
-        """What this client answers, and what the handlers do."""
+        """The methods that this client and the handlers answer."""
         requests, notifications = super().answers(role)
         name = "session/request_permission"
         asked = msgspec.structs.replace(requests[name], accept=self._asked)
         return {**requests, **self._answered, name: asked}, notifications
 
     def update(self, params: s.SessionNotification) -> None:
-        """Have an update read."""
+        """Turn an update into messages."""
         for message in self._updates.told(params.update):
             self.queue.put(message, len(self.connection.frame))  # type: ignore[arg-type]
 
     def _asked(self, call: Call) -> None:
-        """A question arrives: it is told in its place among the updates, and answered by a task of its own."""
+        """Report a question in order with the updates, and answer it in a task of its own."""
         if not self.is_cancelled(call.params.session_id):
             answer: asyncio.Future[s.RequestPermissionResponse] = asyncio.get_running_loop().create_future()
             self._open[str(call.key)] = call.params, answer
@@ -108,13 +108,13 @@ class BackendClient(Client):
             self._open.pop(key, None)
 
     def is_cancelled(self, session_id: str) -> bool:
-        """Whether the user has interrupted a turn that is not answered yet."""
+        """Whether the user has interrupted a turn that has not ended yet."""
         return bool(self._interrupted)
 
-    # What the agent is told
+    # Messages to the agent
 
     def begin_prompt(self, session_id: str, blocks: Sequence[s.ContentBlock]) -> None:
-        """Send a prompt; its result comes in its place among the updates."""
+        """Send a prompt; its result is reported in order with the updates."""
         self._numbers += 1
         number = self._numbers
 
@@ -141,14 +141,14 @@ class BackendClient(Client):
         answer.set_result(inbound.outcome_of(message, params.options))
 
     def interrupt(self, session_id: str) -> None:
-        """Cancel the turns under way, and every question of theirs."""
+        """Cancel the running turns and all their questions."""
         self.agent.cancel(s.CancelNotification(session_id=session_id))
         self._interrupted |= self._prompts
         self.withdraw_questions(session_id)
         self._open.clear()
 
     def change(self, session: Session, what: str, value: str) -> None:
-        """Have another model or mode; the answer becomes a message."""
+        """Set a model or a mode; the answer becomes a message."""
         told = {"model": value} if what == "model" else {"modeId": value}
 
         def settle(reply: Reply) -> None:
@@ -163,6 +163,6 @@ class BackendClient(Client):
         if option:
             request = s.SetSessionConfigOptionRequest(session_id=session.id, config_id=option.id, value=value)
             self.connection.submit(SET_OPTION, request, settle)
-        else:  # as models were set before they were a config option
+        else:  # the way to set models before they became a config option
             params = {"sessionId": session.id, "modelId": value}
             self.connection.submit(Method(SET_MODEL, Any, Any), params, settle)

@@ -1,4 +1,4 @@
-"""What a user of the adapter lends an agent: files, terminals, or anything, method by method."""
+"""The services that a user of the adapter offers an agent: files, terminals, or any methods."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -52,19 +52,19 @@ class TerminalHandler(Protocol):
 
 
 class AgentRequestHandler(Protocol):
-    """Answers requests of the agent by their names: `fs/*`, `terminal/*` and extensions of the protocol."""
+    """Answers requests of the agent by method name: `fs/*`, `terminal/*` and extensions of the protocol."""
 
     @property
     def methods(self) -> Collection[str]:
         """The names of the methods that it answers."""
 
     async def handle(self, method: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Answer a request; params and result are as JSON has them.  Raise an `RpcError` to answer with one."""
+        """Answer a request; params and result are JSON values.  Raise an `RpcError` to answer with an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterOptions:
-    """How the agent is started, and what it is lent; what is not lent is not advertised.
+    """How the agent is started, and the services it is offered; other services are not advertised.
 
     `cwd` is the directory of the session and of the agent's process.
     """
@@ -77,7 +77,7 @@ class AdapterOptions:
     on_stderr: Callable[[bytes], None] | None = None
 
     def answered(self) -> dict[str, Method]:
-        """The methods that are answered, by their names, each with its handler."""
+        """The handlers by the names of the methods that they answer."""
         found: dict[str, Method] = {}
         if self.request_handler:
             found |= {name: _asked(self.request_handler, name) for name in self.request_handler.methods}
@@ -89,7 +89,7 @@ class AdapterOptions:
 
 
 def _asked(handler: AgentRequestHandler, name: str) -> Method:
-    """A method that is answered by its name."""
+    """The handler of a method, by its name."""
     known = BY_NAME.get(name)
     if known is None and not name.startswith("_"):
         raise ValueError(f"a handler answers fs/*, terminal/* and extensions (_name), and not {name!r}")

@@ -1,4 +1,4 @@
-"""From unified messages to ACP: what each asks of an agent, row by row."""
+"""From unified messages to ACP: the request that each message becomes."""
 
 from collections.abc import Sequence
 
@@ -8,31 +8,31 @@ from .messages import UnifiedMessage, UnifiedMessageError
 KINDS = {
     "allow": ("allow_once", "allow_always"),
     "deny": ("reject_once", "reject_always"),
-}  # the first that is there
+}  # in order of preference
 CONTENT = {s.ImageContent: "image", s.AudioContent: "audio", s.EmbeddedResource: "embedded_context"}
 
 
 def prompt_of(message: UnifiedMessage, takes: s.PromptCapabilities) -> Sequence[s.ContentBlock]:
-    """The blocks of a prompt; raises UnifiedMessageError for none, or for one that the agent does not take."""
+    """The blocks of a prompt; raises UnifiedMessageError for an empty prompt, or for blocks of another kind."""
     if not message.content:
         raise UnifiedMessageError("a user_message needs content")
     for block in message.content:
         wanted = CONTENT.get(type(block))  # type: ignore[arg-type]
         if isinstance(block, s.Raw) or (wanted and not getattr(takes, wanted)):
-            told = "content of an unknown kind" if wanted is None else wanted.replace("_", " ")
-            raise UnifiedMessageError(f"the agent takes no {told} in prompts")
+            told = "the content is of an unknown kind" if wanted is None else wanted.replace("_", " ")
+            raise UnifiedMessageError(f"the agent accepts no {told} in prompts")
     return message.content
 
 
 def outcome_of(message: UnifiedMessage, options: Sequence[s.PermissionOption]) -> s.RequestPermissionResponse:
     """The answer to a permission request.
 
-    An option that is named has to be of the kind that `behavior` says.  Without a name it is the first that
-    holds once, else the first that holds for longer.  Where nothing can be rejected, to deny is to cancel.
+    A named option must be of the kind that `behavior` states.  Without a name, the first option for once is taken,
+    else the first for longer.  If there is no option that rejects, the request is cancelled instead.
     """
     behavior, named = message.metadata.get("behavior"), message.metadata.get("optionId")
     if behavior not in KINDS:
-        raise UnifiedMessageError(f"behavior is allow or deny, not {behavior!r}")
+        raise UnifiedMessageError(f"behavior must be allow or deny, not {behavior!r}")
     fitting = [option for kind in KINDS[behavior] for option in options if option.kind == kind]
     if named is not None:
         fitting = [option for option in fitting if option.option_id == named]
@@ -46,12 +46,12 @@ def outcome_of(message: UnifiedMessage, options: Sequence[s.PermissionOption]) -
 
 
 def change_of(message: UnifiedMessage) -> dict[str, str]:
-    """What a configuration_change sets, in order: the `model`, the `mode`."""
+    """The settings in a configuration_change, in order: `model`, `mode`."""
     given = {
         "model": message.metadata.get("model", message.metadata.get("modelId")),
         "mode": message.metadata.get("modeId", message.metadata.get("mode")),
     }
     wanted: dict[str, str] = {name: value for name, value in given.items() if value is not None}
     if not wanted or not all(isinstance(value, str) for value in wanted.values()):
-        raise UnifiedMessageError("a configuration_change names a model or a modeId in its metadata")
+        raise UnifiedMessageError("a configuration_change must name a model or a modeId in its metadata")
     return wanted

@@ -1,4 +1,4 @@
-"""Unified messages: one envelope for what any kind of agent says and is told."""
+"""Unified messages: one form for the messages from and to any kind of agent."""
 
 import time
 import uuid
@@ -12,7 +12,7 @@ from ... import schema as s
 from ...errors import Error
 from ...schema.base import Bare
 
-MOST_REASSEMBLED = 64 * 1024 * 1024  # characters of one message; a longer one comes in several
+MOST_REASSEMBLED = 64 * 1024 * 1024  # characters of one message; a longer text is divided into several
 
 UnifiedMessageType = Literal[
     "session_init",
@@ -33,11 +33,11 @@ UnifiedRole = Literal["user", "assistant", "system", "tool"]
 
 
 class UnifiedMessageError(Error):
-    """A unified message cannot be read, or says nothing that an agent can be told."""
+    """A unified message cannot be read, or has no meaning for an agent."""
 
 
 class UnifiedMessage(Bare, kw_only=True, gc=True):
-    """One message: its type says what it means, its role who speaks; most types have all they say in `metadata`."""
+    """A message: its type is its meaning, its role the speaker; most types have all their data in `metadata`."""
 
     type: UnifiedMessageType
     role: UnifiedRole
@@ -48,11 +48,11 @@ class UnifiedMessage(Bare, kw_only=True, gc=True):
 
     @property
     def text(self) -> str:
-        """The words of its content."""
+        """The text of its content."""
         return "".join(block.text for block in self.content if isinstance(block, s.TextContent))
 
     def to_json(self) -> bytes:
-        """The message as one line of JSON, with nothing left out."""
+        """The whole message as one line of JSON."""
         told = {name: getattr(self, name) for name in self.__struct_fields__}
         return codec.encode(told)
 
@@ -63,11 +63,11 @@ class UnifiedMessage(Bare, kw_only=True, gc=True):
             read: UnifiedMessage = codec.decode(data.encode() if isinstance(data, str) else data, cls)
             return read
         except codec.Malformed as exc:
-            raise UnifiedMessageError(f"this is no unified message: {exc}") from None
+            raise UnifiedMessageError(f"this is not a unified message: {exc}") from None
 
 
 def user_message(prompt: "str | s.ContentBlock | Iterable[s.ContentBlock]") -> UnifiedMessage:
-    """What the user says."""
+    """A message of the user."""
     blocks: Any = [s.TextContent(text=prompt)] if isinstance(prompt, str) else prompt
     blocks = [blocks] if isinstance(blocks, msgspec.Struct) else list(blocks)
     return UnifiedMessage(type="user_message", role="user", content=blocks)
@@ -76,26 +76,26 @@ def user_message(prompt: "str | s.ContentBlock | Iterable[s.ContentBlock]") -> U
 def permission_response(
     request_id: str, behavior: Literal["allow", "deny"], *, option_id: str | None = None
 ) -> UnifiedMessage:
-    """The user's answer to a `permission_request`, whose metadata has the `requestId`; an option may be named."""
+    """The user's answer to the `permission_request` with this `requestId`; an option may be named."""
     chosen = {} if option_id is None else {"optionId": option_id}
     metadata = {"requestId": request_id, "behavior": behavior, **chosen}
     return UnifiedMessage(type="permission_response", role="user", metadata=metadata)
 
 
 def interrupt() -> UnifiedMessage:
-    """The user wants the turn to end."""
+    """Cancel the turn for the user."""
     return UnifiedMessage(type="interrupt", role="user")
 
 
 def configuration_change(*, model: str | None = None, mode: str | None = None) -> UnifiedMessage:
-    """Another model, or another mode."""
+    """Set another model, or another mode."""
     given = {"model": model, "modeId": mode}
     metadata = {name: value for name, value in given.items() if value is not None}
     return UnifiedMessage(type="configuration_change", role="user", metadata=metadata)
 
 
 async def reassembled(messages: AsyncIterable[UnifiedMessage]) -> AsyncIterator[UnifiedMessage]:
-    """The messages with the pieces of each text put together: an `assistant` message in the place of its events."""
+    """The messages with the pieces of each text joined: an `assistant` message replaces its events."""
     gathered = _Gathered()
     async for message in messages:
         if not gathered.takes(message):
@@ -117,7 +117,7 @@ class _Gathered:
         self._size = 0
 
     def takes(self, message: UnifiedMessage) -> bool:
-        """Whether a message belongs to those gathered."""
+        """Whether a message belongs to the gathered ones."""
         if not self._events or message.type != "stream_event" or self._size > MOST_REASSEMBLED:
             return False
         first = self._events[0]
@@ -151,5 +151,5 @@ class _Gathered:
 
 
 def _identity(event: UnifiedMessage) -> tuple[object, ...]:
-    """What the events of one message have in common."""
+    """The key that the events of one message have in common."""
     return event.role, event.metadata.get("messageId"), event.metadata.get("thought", False)

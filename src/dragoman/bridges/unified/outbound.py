@@ -1,4 +1,4 @@
-"""From ACP to unified messages: what an agent answers, reports and asks, row by row."""
+"""From ACP to unified messages: the agent's answers, updates and requests."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from ... import schema as s
 from ...errors import AgentExited, ConnectionClosed, RpcError
 from .messages import UnifiedMessage, UnifiedMessageType, UnifiedRole
 
-MOST_CALLS = 1000  # tool calls under way whose content is remembered
+MOST_CALLS = 1000  # running tool calls whose content is remembered
 
 
 def initialized(
@@ -54,14 +54,14 @@ def turn_ended(response: s.PromptResponse) -> UnifiedMessage:
 
 
 def failed(type: UnifiedMessageType, error: Exception, **metadata: object) -> UnifiedMessage:
-    """What was asked for did not happen; the error says why."""
+    """A request failed: result or status with the error."""
     return UnifiedMessage(
         type=type, role="system", metadata={**metadata, "is_error": True, "error": described(error)}
     )
 
 
 def agent_gone(error: Exception | None) -> UnifiedMessage:
-    """The agent is there no longer: status_change, system; the last message of all."""
+    """The agent has ended: status_change, system; always the last message."""
     metadata: dict[str, object] = {"status": "closed"}
     if isinstance(error, AgentExited):
         metadata = {"status": "exited", "exitStatus": error.status, "stderr": error.stderr}
@@ -69,20 +69,20 @@ def agent_gone(error: Exception | None) -> UnifiedMessage:
 
 
 def described(error: Exception) -> dict[str, object]:
-    """An error, as metadata has it."""
+    """An error in the form of `metadata`."""
     if isinstance(error, RpcError):
         return {"code": error.code, "message": error.message, **_present(data=error.data)}
     return {"message": error.reason if isinstance(error, ConnectionClosed) else str(error)}
 
 
 class Updates:
-    """Turns session updates into unified messages; remembers what tool calls under way have shown."""
+    """Turns session updates into unified messages; remembers the content of running tool calls."""
 
     def __init__(self) -> None:
         self._shown: dict[str, tuple[dict[str, object], list[s.ContentBlock]]] = {}  # by the id of the call
 
     def told(self, update: s.SessionUpdate) -> Iterator[UnifiedMessage]:
-        """The messages for an update: one, or two for a tool call that is announced when it is over."""
+        """The messages for an update: one, or two for a tool call whose first update is also its end."""
         match update:
             case s.AgentMessageChunk():
                 yield _chunk(update, "assistant")
@@ -109,7 +109,7 @@ class Updates:
         plain = _plain(update)
         plain.pop("sessionUpdate")
         if isinstance(update, s.ToolCall):
-            plain |= {"kind": update.kind, "status": update.status}  # also where they are the usual ones
+            plain |= {"kind": update.kind, "status": update.status}  # even where they have the usual values
         new = [each.content for each in update.content or () if isinstance(each, s.Content)]
         known, blocks = {**known, **plain}, blocks if update.content is None else new
         is_over = known.get("status") in ("completed", "failed")
@@ -139,7 +139,7 @@ def _system(type: UnifiedMessageType, **metadata: object) -> UnifiedMessage:
 
 
 def _plain(value: object) -> Any:
-    """A part of a message as JSON has it."""
+    """A part of a message as JSON values."""
     if isinstance(value, s.Raw):
         return msgspec.json.decode(value)
     return msgspec.json.decode(msgspec.json.encode(value))

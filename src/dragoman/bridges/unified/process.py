@@ -1,4 +1,4 @@
-"""The process of an agent, as a handle."""
+"""A handle for the process of an agent."""
 
 import signal as signals
 
@@ -6,7 +6,7 @@ from ...transports.process import ProcessTransport
 
 
 class AgentProcess:
-    """The agent's process: whether it lives, what it wrote to stderr, and signals for one that hangs."""
+    """The agent's process: its state, the end of its stderr, and signals for a process that hangs."""
 
     def __init__(self, wire: ProcessTransport) -> None:
         self._wire = wire
@@ -28,7 +28,7 @@ class AgentProcess:
 
     @property
     def stderr(self) -> str:
-        """The end of what it has written to stderr."""
+        """The end of its stderr output."""
         return self._wire.stderr
 
     def interrupt(self) -> None:

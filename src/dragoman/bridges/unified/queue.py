@@ -1,4 +1,4 @@
-"""Messages that wait for their reader, in order; a full queue holds up the agent, and not the memory."""
+"""Messages that wait for their reader, in order; a full queue slows down the agent instead of filling memory."""
 
 import asyncio
 from collections import deque
@@ -7,12 +7,12 @@ from typing import Self
 
 from .messages import UnifiedMessage
 
-ROOM = 4 * 1024 * 1024  # bytes of frames that may wait
-SMALLEST = 256  # bytes that a message counts at least
+ROOM = 4 * 1024 * 1024  # bytes of waiting frames
+SMALLEST = 256  # the least bytes that a message counts
 
 
 class MessageQueue:
-    """One reader takes what was put, until the end; `hold` and `resume` are called as the room is used up."""
+    """A queue with one reader; `hold` and `resume` are called as the room is used up and becomes free."""
 
     def __init__(self, hold: Callable[[], None], resume: Callable[[], None]) -> None:
         self._hold, self._resume = hold, resume
@@ -34,7 +34,7 @@ class MessageQueue:
         self._changed.set()
 
     def end(self) -> None:
-        """Nothing comes any more; what waits can still be read."""
+        """End the queue; waiting messages can still be read."""
         self._is_over = True
         self._changed.set()
 
@@ -42,7 +42,7 @@ class MessageQueue:
         return self
 
     async def __anext__(self) -> UnifiedMessage:
-        """The next message; whoever is cancelled while waiting has lost none."""
+        """The next message; cancelling this call loses none."""
         while not self._waiting:
             if self._is_over:
                 raise StopAsyncIteration

@@ -1,5 +1,6 @@
-"""`python -m dragoman.testing.rogue BEHAVIOUR [NUMBER]`: an agent that misbehaves on the wire in one chosen way.
+"""`python -m dragoman.testing.rogue BEHAVIOUR [NUMBER]`: an agent that misbehaves in one chosen way.
 
-It speaks raw lines and knows nothing of this library, so that a client can be tried against what real peers do.
-But for its one vice it is a plain agent: sessions can be opened, and prompts are echoed.  `--list` shows the vices.
+It writes raw lines and uses nothing of this library, so that a client can be tested against the faults of real
+peers.  Apart from that one fault it is a plain agent: sessions can be opened, and prompts are echoed.  `--list`
+lists the behaviours.
 """

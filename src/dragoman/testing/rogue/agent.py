@@ -1,4 +1,4 @@
-"""The agent without a vice, which every other one is made from."""
+"""The agent without a fault, on which all others are based."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ class Rogue:
     def __init__(self, number: int) -> None:
         self.number = number
 
-    # The wire
+    # Lines
 
     def write(self, data: bytes) -> None:
         sys.stdout.buffer.write(data)

@@ -1,22 +1,22 @@
-"""Vices of the bytes on the wire: too long, no message, no JSON, cut into pieces."""
+"""Faults of the bytes: lines that are too long, not messages, not JSON, or divided into pieces."""
 
 import json
 import sys
 
 from .agent import Rogue
 
-LONG_LINE = 563_170  # bytes; the longest seen in real traffic
+LONG_LINE = 563_170  # bytes; the longest line seen in real traffic
 
 
 class LongLine(Rogue):
-    """Says everything in one line of half a megabyte."""
+    """Sends one line of half a megabyte."""
 
     def say(self, text: str) -> None:
         super().say(text.ljust(LONG_LINE, "x"))
 
 
 class SendsNoise(Rogue):
-    """Writes lines that are no messages between those that are."""
+    """Writes lines that are not messages between its messages."""
 
     LINES = (
         b"Loading model...",
@@ -38,7 +38,7 @@ class SendsNoise(Rogue):
 
 
 class BadJson(Rogue):
-    """Writes broken JSON, bytes that are not UTF-8, and much too deep a nesting between its messages."""
+    """Writes broken JSON, bytes that are not UTF-8, and JSON nested too deeply between its messages."""
 
     LINES = (
         b'{"jsonrpc":"2.0","id":1,"resu',
@@ -53,7 +53,7 @@ class BadJson(Rogue):
 
 
 class Deaf(Rogue):
-    """Says nothing when it is sent what is no JSON, and nothing to requests it does not know."""
+    """Does not answer lines that are not JSON, nor unknown requests."""
 
     def run(self) -> None:
         for line in sys.stdin.buffer:
@@ -66,7 +66,7 @@ class Deaf(Rogue):
 
 
 class CarriageReturns(Rogue):
-    """Ends its lines as Windows does, and starts with a byte order mark."""
+    """Ends its lines with CRLF, and starts with a byte order mark."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -77,7 +77,7 @@ class CarriageReturns(Rogue):
 
 
 class Dribble(Rogue):
-    """Sends every byte by itself."""
+    """Sends each byte by itself."""
 
     def write(self, data: bytes) -> None:
         for index in range(len(data)):

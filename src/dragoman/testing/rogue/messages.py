@@ -1,4 +1,4 @@
-"""Vices of messages: their order, their envelopes, the protocol's version."""
+"""Faults of messages: their order, their envelopes, the protocol's version."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ class DuplicateResponses(Rogue):
 
 
 class StrayResponses(Rogue):
-    """Answers requests nobody made."""
+    """Answers requests that were not made."""
 
     def prompt(self, request: Message) -> None:
         for id in (request["id"] + 1000, "x", None, [1], 1.5, True):
@@ -54,7 +54,7 @@ class StrayResponses(Rogue):
 
 
 class StringIds(Rogue):
-    """Uses strings as the ids of its own requests, and one that looks like a number."""
+    """Uses strings as the ids of its requests, one of which looks like a number."""
 
     def prompt(self, request: Message) -> None:
         self._waiting, self._turn = {"7f3d-perm", str(request["id"])}, request
@@ -76,7 +76,7 @@ PERMISSION = {
 
 
 class NullResults(Rogue):
-    """Answers null where an object is due."""
+    """Answers null where an object is required."""
 
     def list_sessions(self, request: Message) -> None:
         self.answer(request, None)
@@ -86,7 +86,7 @@ class NullResults(Rogue):
 
 
 class UnknownMethods(Rogue):
-    """Sends requests and notifications no client knows, and expects to be told so."""
+    """Sends unknown requests and notifications, and expects an error for the requests."""
 
     def prompt(self, request: Message) -> None:
         self._turn = request
@@ -100,7 +100,7 @@ class UnknownMethods(Rogue):
 
 
 class SendsBatches(Rogue):
-    """Sends a batch, which the protocol does not have, and an empty one."""
+    """Sends a batch, which the protocol does not allow, and an empty one."""
 
     def prompt(self, request: Message) -> None:
         update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "batched"}}
@@ -110,21 +110,21 @@ class SendsBatches(Rogue):
 
 
 class UnknownStopReason(Rogue):
-    """Ends its turns for a reason nobody has heard of."""
+    """Ends its turns with an unknown stop reason."""
 
     def end(self, request: Message) -> None:
         self.answer(request, {"stopReason": "_bored"})
 
 
 class WrongResult(Rogue):
-    """Answers prompts with something that is no answer to a prompt."""
+    """Answers prompts with a result of the wrong shape."""
 
     def end(self, request: Message) -> None:
         self.answer(request, {"stopReason": 7})
 
 
 class MangledAnswers(Rogue):
-    """Answers prompts so that nobody can read the answer, in the NUMBERth of many ways."""
+    """Answers prompts with an unreadable message, in the NUMBERth of many ways."""
 
     WAYS = (
         b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"\xff"}}',
@@ -154,7 +154,7 @@ class MangledAnswers(Rogue):
 
 
 class EchoVersion(Rogue):
-    """Claims to speak whatever protocol version it is asked for."""
+    """Repeats whatever protocol version the client requests."""
 
     def version(self, request: Message) -> int:
         return int(request["params"]["protocolVersion"])

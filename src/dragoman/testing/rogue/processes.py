@@ -1,4 +1,4 @@
-"""Vices of a process: it does not end, ends too soon, says nothing, or fills its stderr."""
+"""Faults of a process: it does not end, ends too soon, sends nothing, or fills its stderr."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from .agent import Message, Rogue
 
 
 class Immortal(Rogue):
-    """Lives on when the client hangs up, and when it is asked to end."""
+    """Continues when the client hangs up, and when it gets SIGTERM."""
 
     def run(self) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -21,7 +21,7 @@ class Immortal(Rogue):
 
 
 class Forking(Immortal):
-    """Leaves a child behind that lives on as well."""
+    """Leaves a child process behind that continues as well."""
 
     def run(self) -> None:
         if os.fork() == 0:
@@ -68,7 +68,7 @@ class LoudStderr(Rogue):
 
 
 class ClosedStdout(Rogue):
-    """Closes its stdout in the middle of a turn, and lives on."""
+    """Closes its stdout in the middle of a turn, and continues."""
 
     def prompt(self, request: Message) -> None:
         self.say("closing")
@@ -81,7 +81,7 @@ class ClosedStdout(Rogue):
 
 
 class CrashAtByte(Rogue):
-    """Is killed after NUMBER bytes of its output, wherever in a line that is."""
+    """Is killed after NUMBER bytes of its output, even in the middle of a line."""
 
     written = 0
 

@@ -1,1 +1,1 @@
-"""Claude's file and shell tools, done through the client: the MCP server `acp`, with permissions of its own."""
+"""Claude's file and shell tools, run through the client by the MCP server `acp`, with its own permission checks."""

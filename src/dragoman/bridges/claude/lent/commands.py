@@ -1,4 +1,4 @@
-"""Commands in the client's terminals: run, watched in the background, stopped."""
+"""Commands in the client's terminals: run them, watch them in the background, stop them."""
 
 import asyncio
 import contextlib
@@ -21,14 +21,14 @@ TIMEOUT, MAX_TIMEOUT = 120.0, 600.0  # seconds
 
 
 class Background(Struct):
-    """A command that runs on while Claude does something else."""
+    """A command that runs while Claude continues."""
 
     terminal: TerminalRun
     told: int = 0  # characters of its output
 
 
 class LentCommands:
-    """Runs commands through the client, and keeps those that run in the background until they are asked for."""
+    """Runs commands through the client; keeps the output of those in the background until it is requested."""
 
     def __init__(self, session: AgentSession) -> None:
         self._session = session
@@ -56,7 +56,7 @@ class LentCommands:
         return told, Outcome(failed, content, output=output.output, exit_code=code)
 
     async def output(self, given: Mapping[str, Any]) -> str:
-        """What a command in the background has printed since it was last asked for."""
+        """The new output of a command in the background."""
         name, running = self._named(words(given, "task_id") or words(given, "bash_id"))
         if given.get("block") is True:
             with contextlib.suppress(TimeoutError):
@@ -129,7 +129,7 @@ def _seconds(given: Mapping[str, Any]) -> float:
 
 
 def _told(output: str, truncated: bool, exited: s.TerminalExitStatus | None) -> str:
-    """What the model is told of a command."""
+    """The result of a command for the model."""
     parts = ["(The beginning of the output is left out.)"] if truncated else []
     parts.append(output.rstrip("\n"))
     if exited is None:
@@ -142,5 +142,5 @@ def _told(output: str, truncated: bool, exited: s.TerminalExitStatus | None) -> 
 
 
 def failed(why: str) -> Outcome:
-    """A call that failed, and why."""
+    """The result of a failed call, with the reason."""
     return Outcome(True, texts(fenced(why)))

@@ -1,4 +1,4 @@
-"""Files as the client has them, unsaved changes included: read, written and edited."""
+"""Read, write and edit files through the client, including unsaved changes."""
 
 import os
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ from ..tools.outcome import Outcome
 from ..tools.shown import absolute, words
 from .permissions import is_plan
 
-MAX_LINES, MAX_BYTES = 2000, 50 * 1024  # of one reading
-MAX_OWN = 4 * 1024 * 1024  # bytes of a file of Claude's own
+MAX_LINES, MAX_BYTES = 2000, 50 * 1024  # lines of one read
+MAX_OWN = 4 * 1024 * 1024  # bytes of one of Claude's own files
 
 
 class ToolError(Error):
-    """A tool could not do what it was called for; the model is told why."""
+    """A tool failed; the model is told why."""
 
 
 class LentFiles:
-    """Reads and writes through the client; Claude's own files are no business of the client's."""
+    """Reads and writes through the client; Claude's own files are accessed directly."""
 
     def __init__(self, session: AgentSession) -> None:
         self._session = session
@@ -46,7 +46,7 @@ class LentFiles:
         text = "\n".join(f"{number}\t{line}" for number, line in enumerate(shown, first))
         if len(shown) < len(lines) and not (len(lines) == len(shown) + 1 and not lines[-1]):
             following = first + len(shown)
-            text += f"\n\n(The file goes on after line {following - 1}. Read on with offset={following}.)"
+            text += f"\n\n(The file continues after line {following - 1}. Read more with offset={following}.)"
         return text
 
     async def write(self, given: Mapping[str, Any]) -> tuple[str, Outcome]:
@@ -58,7 +58,7 @@ class LentFiles:
         return f"The file {path} was written.", Outcome(False, [diff], [s.ToolCallLocation(path=path, line=1)])
 
     async def edit(self, given: Mapping[str, Any]) -> tuple[str, Outcome]:
-        """Replace a text in a file; it must be there once, unless every occurrence is meant."""
+        """Replace a text in a file; it must occur exactly once, unless all occurrences are to be replaced."""
         path, old, new = self._path(given), words(given, "old_string"), words(given, "new_string")
         text = await self._whole(path, missing=not old)
         if old == new:
@@ -85,7 +85,7 @@ class LentFiles:
         return absolute(path, self._session.cwd)
 
     async def _whole(self, path: str, *, missing: bool) -> str | None:
-        """A whole file; None for one that is not there, if it may be missing."""
+        """A whole file; None for a missing one, if it may be missing."""
         if _is_own(path):
             return _read_own(path) if os.path.exists(path) else None
         try:
@@ -106,7 +106,7 @@ class LentFiles:
 
 
 def _is_own(path: str) -> bool:
-    """Whether a file is one of Claude's own, in its directory; its settings are the user's."""
+    """Whether a file is one of Claude's own, in its directory; settings files there belong to the user."""
     home = os.path.realpath(config_directory())
     real = os.path.realpath(path)
     return is_plan(path) or (real.startswith(f"{home}/") and not os.path.basename(real).startswith("settings"))

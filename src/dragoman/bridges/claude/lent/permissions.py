@@ -1,4 +1,4 @@
-"""Whether a tool may work through the client: the settings' rules, the mode, and then the user."""
+"""Whether a tool may run through the client: the settings' rules decide, then the mode, then the user."""
 
 import os
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from .rules import SettingsRule, matching, read_rules
 
 Verdict = Literal["allow", "ask", "deny"]
 CHANGES = ("Edit", "Write")
-HARMLESS = ("BashOutput", "KillShell")  # of commands that were permitted when they were started
+HARMLESS = ("BashOutput", "KillShell")  # tools for commands that were permitted when they were started
 
 
 class NotPermitted(Error):
-    """A tool may not do what it was called for."""
+    """A tool call is not permitted."""
 
 
 class LentPermissions:
@@ -41,7 +41,7 @@ class LentPermissions:
             await self._ask(id, tool, given)
 
     def verdict(self, rules: list[SettingsRule], tool: str, given: Mapping[str, Any]) -> Verdict:
-        """What rules and mode say of a call."""
+        """The decision of rules and mode about a call."""
         cwd, mode = self._conversation.session.cwd, self._conversation.choices.mode
 
         def says(behaviour: str) -> bool:
@@ -58,7 +58,7 @@ class LentPermissions:
         return "ask"
 
     def _is_free(self, tool: str, given: Mapping[str, Any], mode: str) -> bool:
-        """Whether the mode lets a tool work here: read in the session's directories, and edit if it says so."""
+        """Whether the mode permits a tool: reading in the session's directories, and editing in an editing mode."""
         if tool not in ("Read", *CHANGES):
             return False
         path = absolute(words(given, "file_path"), self._conversation.session.cwd)
@@ -82,7 +82,7 @@ class LentPermissions:
             raise NotPermitted(REFUSED if chosen else "The user cancelled the turn.")
 
     def _always(self, tool: str, given: Mapping[str, Any]) -> tuple[str, SettingsRule | None]:
-        """What "always" means for a call, and the rule for it; for edits it is a mode."""
+        """The meaning of "always" for a call, and the rule for it; for edits it is a mode."""
         if tool == "Bash":
             command = words(given, "command")
             return f"Yes, and don't ask again for `{command}` in this session", SettingsRule(
@@ -98,7 +98,7 @@ class LentPermissions:
     def _why_not(self, tool: str) -> str:
         mode = self._conversation.choices.mode
         if mode == "plan" and tool in CHANGES:
-            return "Nothing is changed in plan mode, before the plan is approved."
+            return "Nothing may be changed in plan mode until the plan is approved."
         return f"Permission to use {tool} has been denied by the settings or the mode ({mode})."
 
 

@@ -1,4 +1,4 @@
-"""Rules of Claude's settings files (`Bash(npm test:*)`, `Edit(src/**)`), for tools that work through the client."""
+"""Rules of Claude's settings files (`Bash(npm test:*)`, `Edit(src/**)`), for tools that run through the client."""
 
 import itertools
 import os
@@ -15,13 +15,13 @@ from ..tools.shown import ACP, absolute, words
 
 _RULE = re.compile(r"([\w*]+)(?:\((.*)\))?", re.DOTALL)
 _REDIRECTED = re.compile(r"[0-9]*[<>]")
-OURS = "cliArg"  # where rules come from that are arguments of the program
+OURS = "cliArg"  # the sources of rules that are arguments of the program
 TAKEN_AWAY = {"Read", "Edit", "MultiEdit", "Write", "Bash", "BashOutput", "KillShell"}
-FILES = {"Read": ("Read",), "Edit": ("Edit",), "Write": ("Edit", "Write")}  # which rules are about which tool
+FILES = {"Read": ("Read",), "Edit": ("Edit",), "Write": ("Edit", "Write")}  # the rules that apply to each tool
 
 
 class SettingsRule(Struct, frozen=True):
-    """What a rule is about: a tool, and of that everything or what fits."""
+    """A rule: the tool that it is about, and the pattern of its calls; an empty pattern matches all."""
 
     behaviour: str  # allow, ask or deny
     tool: str
@@ -29,7 +29,7 @@ class SettingsRule(Struct, frozen=True):
 
 
 def read_rules(state: Mapping[str, Any]) -> list[SettingsRule]:
-    """The rules that the program has in force, without those that put our tools in the place of its own."""
+    """The program's effective rules, without those that replace its tools by ours."""
     found = []
     for entry in state.get("rules") or []:
         match = _RULE.fullmatch(str(entry.get("rule", ""))) if isinstance(entry, dict) else None
@@ -39,7 +39,7 @@ def read_rules(state: Mapping[str, Any]) -> list[SettingsRule]:
 
 
 def matching(rules: Iterable[SettingsRule], behaviour: str, tool: str, given: Mapping[str, Any], cwd: str) -> bool:
-    """Whether a rule is about a call; a whole command must be allowed, and any part of it can be forbidden."""
+    """Whether a rule applies to a call; a command is allowed as a whole, and denied by any of its parts."""
     about = [rule for rule in rules if rule.behaviour == behaviour and _is_about(rule.tool, tool)]
     if any(rule.content in (None, "", "*") for rule in about):
         return True
@@ -79,7 +79,7 @@ def _text_fits(content: str, command: str) -> bool:
 
 
 def _path_fits(pattern: str, path: str, cwd: str) -> bool:
-    """Whether a path fits: `//` begins at the root, `~/` at home, anything else in the session's directory."""
+    """Whether a path matches: `//` begins at the root, `~/` at home, anything else in the session's directory."""
     if pattern.startswith("//"):
         pattern = pattern[1:]
     elif pattern.startswith("~/"):

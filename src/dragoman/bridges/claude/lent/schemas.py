@@ -1,4 +1,4 @@
-"""What the model is told of the tools that work through the client."""
+"""The descriptions, for the model, of the tools that run through the client."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The MCP server `acp`, which runs in this process: its tools, and how each is done."""
+"""The MCP server `acp` in this process, and its tools."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from .schemas import SCHEMAS
 
 NAME = "acp"
 ID = "claudecode/toolUseId"
-IN_PLACE_OF = {  # Claude's own tools, which are then taken away
+IN_PLACE_OF = {  # Claude's own tools, which these replace
     "Read": ["Read"],
     "Edit": ["Edit", "MultiEdit"],
     "Write": ["Write"],
@@ -34,14 +34,14 @@ IN_PLACE_OF = {  # Claude's own tools, which are then taken away
 
 
 def lendable(client: s.ClientCapabilities) -> list[str]:
-    """The tools that can be done through this client."""
+    """The tools that this client makes possible."""
     tools = ["Read"] if client.fs.read_text_file else []
     tools += ["Edit", "Write"] if client.fs.read_text_file and client.fs.write_text_file else []
     return tools + (["Bash", "BashOutput", "KillShell"] if client.terminal else [])
 
 
 def with_server(launch: ClaudeLaunch, tools: list[str]) -> ClaudeLaunch:
-    """A launch with the server, in the place of Claude's own tools; its tools are allowed, for it asks itself."""
+    """A launch in which the server replaces Claude's tools; its tools are allowed, since it asks itself."""
     allowed = [f"{ACP}{tool}" for tool in tools]
     given = launch.options.get("allowedTools")
     options = {**launch.options, "allowedTools": [*(given if isinstance(given, list) else []), *allowed]}
@@ -55,7 +55,7 @@ def with_server(launch: ClaudeLaunch, tools: list[str]) -> ClaudeLaunch:
 
 
 class LentServer:
-    """Answers the messages of MCP, and does what its tools are called for."""
+    """Answers MCP messages and runs the tools."""
 
     def __init__(self, conversation: ClaudeConversation, questions: ClaudeQuestions, tools: list[str]) -> None:
         self._conversation, self._tools = conversation, tools
@@ -64,7 +64,7 @@ class LentServer:
         self._calls: dict[Any, asyncio.Task[Message]] = {}
 
     async def answer(self, message: Message) -> Message:
-        """Answer one message of MCP; a notification is answered with nothing."""
+        """Answer one MCP message; a notification gets no answer."""
         id, params = message.get("id"), message.get("params") or {}
         match message.get("method"):
             case "initialize":
@@ -90,13 +90,13 @@ class LentServer:
         return {"jsonrpc": "2.0", "id": id, "result": result}
 
     async def close(self) -> None:
-        """End everything that runs."""
+        """End all running commands and calls."""
         for task in list(self._calls.values()):
             task.cancel()
         await self._commands.close()
 
     def stop(self) -> None:
-        """End the calls that are under way: their turn was cancelled."""
+        """End the running calls, since their turn was cancelled."""
         for task in list(self._calls.values()):
             task.cancel()
 
@@ -118,7 +118,7 @@ class LentServer:
             self._calls.pop(id, None)
 
     async def _done(self, call: str, name: str, given: Mapping[str, Any]) -> Message:
-        """Do what a tool is called for, once it is permitted; what went wrong is told to the model."""
+        """Run a tool once it is permitted; an error becomes the result for the model."""
         try:
             if name not in self._tools:
                 raise ToolError(f"there is no tool {name!r}")

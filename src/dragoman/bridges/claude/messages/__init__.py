@@ -1,1 +1,1 @@
-"""What the client and the `claude` program say to each other, put into the other's words."""
+"""Translate messages between the client and the `claude` program."""

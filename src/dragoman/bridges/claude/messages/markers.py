@@ -1,4 +1,4 @@
-"""Marks that the `claude` program puts into messages of the user, and what a person may see of those messages."""
+"""Marks that the `claude` program adds to user messages, and the visible part of those messages."""
 
 import re
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ _COMMAND = re.compile(r"<command-name>\s*(/?\S+?)\s*</command-name>")
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 LOGIN = ("Please run /login", "Not logged in", "Invalid API key")
-MODEL_SET = "Set model to "  # what the program prints when the bridge sets its model
-NO_ANSWER = "No response requested."  # what the program puts where an interrupted turn has no answer
+MODEL_SET = "Set model to "  # printed by the program when the bridge sets its model
+NO_ANSWER = "No response requested."  # written by the program where an interrupted turn has no answer
 NOT_FOUND = "No conversation found with session ID"
 
 
@@ -31,17 +31,17 @@ def visible(text: str) -> str:
 
 
 def printed(text: str) -> str:
-    """What a command that runs without the model has printed."""
+    """The output of a command that runs without the model."""
     return _COLOURS.sub("", "\n".join(part.strip() for part in _PRINTED.findall(text))).strip()
 
 
 def wants_login(text: str) -> bool:
-    """Whether a text is the program's way to say that nobody is logged in."""
+    """Whether a text of the program means that nobody is logged in."""
     return any(words in text for words in LOGIN)
 
 
 def user_content(block: Mapping[str, Any]) -> s.ContentBlock | None:
-    """A block of a user's message as it was given; None if nothing of it was."""
+    """A block of a user's message as the user wrote it; None if the user wrote none of it."""
     if block.get("type") == "text":
         words = visible(str(block.get("text") or ""))
         return s.TextContent(text=words) if words else None

@@ -1,4 +1,4 @@
-"""How a turn of the `claude` program ended: what its `result` means for the prompt."""
+"""The end of a turn: what the program's `result` means for the prompt."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from .system_messages import COUNTERS, Message
 
 TOO_LONG = "max_output_tokens"
 MODEL_COUNTERS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
-Counts = tuple[int, ...]  # in the order of these
+Counts = tuple[int, ...]  # in this order
 LIMITS = ("error_max_turns", "error_max_budget_usd", "error_max_structured_output_retries")
 
 
@@ -26,14 +26,14 @@ class Ended(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """What the program says in the model's place when the provider refuses."""
+    """A message of the program, in place of the model's, when the provider refuses."""
 
     kind: str = ""
     told: str = ""
 
 
 def failure_in(message: Message) -> Failure | None:
-    """The failure that a message tells of; None for one that is shown to the user like any other."""
+    """The failure that a message reports; None for a message that is shown to the user."""
     kind = message.get("error")
     if message.get("type") != "assistant" or not message.get("is_api_error_message") or not isinstance(kind, str):
         return None
@@ -45,7 +45,7 @@ def failure_in(message: Message) -> Failure | None:
 
 
 def ended(result: Message, failure: Failure, spent: Mapping[str, Counts]) -> Ended | RpcError:
-    """What a prompt is answered with; an error where the turn failed.  `spent` is what it took of each model."""
+    """The answer to a prompt, or the error of a failed turn.  `spent` is its usage of each model."""
     told = _words(result)
     aborted = str(result.get("terminal_reason") or "").startswith("aborted")
     if failure.kind == "authentication_failed" or (result.get("is_error") and wants_login(told)):
@@ -96,7 +96,7 @@ def _count(value: Any) -> int:
 
 
 def counts_of(result: Message) -> dict[str, Counts]:
-    """What each model has used since the program was started."""
+    """The usage of each model since the program was started."""
     models = result.get("modelUsage")
     return {
         name: tuple(_count(told.get(counter)) for counter in MODEL_COUNTERS)
@@ -106,7 +106,7 @@ def counts_of(result: Message) -> dict[str, Counts]:
 
 
 def spent_since(before: Mapping[str, Counts], now: Mapping[str, Counts]) -> dict[str, Counts]:
-    """What was used in between; a program that was started again counts from zero."""
+    """The usage between two counts; a program that was started again counts from zero."""
     found = {}
     for name, counts in now.items():
         old = before.get(name, ())
@@ -118,7 +118,7 @@ def spent_since(before: Mapping[str, Counts], now: Mapping[str, Counts]) -> dict
 
 
 def _quota(usage: s.Usage | None, spent: Mapping[str, Counts]) -> dict[str, Any] | None:
-    """The turn's tokens in all and by model, for clients that count."""
+    """The turn's tokens in total and by model, for clients that count them."""
     if usage is None:
         return None
     total = (
@@ -139,5 +139,5 @@ def _token_count(counts: Counts) -> dict[str, int]:
         "cachedInputTokens": read,
         "cachedWriteTokens": written,
         "outputTokens": said,
-        "reasoningOutputTokens": 0,  # thoughts are counted among the output
+        "reasoningOutputTokens": 0,  # thoughts are counted as output
     }

@@ -1,4 +1,4 @@
-"""A prompt of the protocol as the content of a user's message to Claude."""
+"""Turn a prompt into the content of a user message for Claude."""
 
 import base64
 import re
@@ -16,7 +16,7 @@ TEXTS = ("application/json", "application/xml", "application/javascript", "appli
 
 
 def content_of(prompt: Sequence[s.ContentBlock]) -> list[Block]:
-    """The blocks of a prompt: mentions where they stand, what was embedded after everything else."""
+    """The blocks of a prompt: mentions in their places, embedded content at the end."""
     said: list[Block] = []
     context: list[Block] = []
     is_first = True
@@ -39,7 +39,7 @@ def content_of(prompt: Sequence[s.ContentBlock]) -> list[Block]:
             case s.ImageContent(uri=str(uri)) if uri.startswith(("http://", "https://")):
                 said.append({"type": "image", "source": {"type": "url", "url": uri}})
             case _:
-                raise InvalidParams("Claude takes text, images, links and embedded files, and nothing else")
+                raise InvalidParams("Claude accepts text, images, links and embedded files only")
     return [*said, *context]
 
 
@@ -49,7 +49,7 @@ def text(words: str) -> Block:
 
 
 def link(uri: str) -> str:
-    """A mention: files and what the editor names become links, other addresses stay as they are."""
+    """A mention: files and resources of the editor become links, other addresses are not changed."""
     if not uri.startswith(("file://", "zed://")):
         return uri
     name = uri.partition("://")[2].rsplit("/", 1)[-1] or uri
@@ -57,7 +57,7 @@ def link(uri: str) -> str:
 
 
 def _command(words: str) -> str:
-    """A slash command of an MCP server, as Claude calls it."""
+    """A slash command of an MCP server in Claude's form."""
     if not (found := _MCP_COMMAND.match(words)):
         return words
     server, name, rest = found.groups()
@@ -83,7 +83,7 @@ def _blob(blob: s.BlobResourceContents) -> Block:
         try:
             return _context(blob.uri, base64.b64decode(blob.blob, validate=True).decode())
         except ValueError:
-            raise InvalidParams(f"{blob.uri} is not the text that it says it is") from None
+            raise InvalidParams(f"{blob.uri} is not text in the encoding of its media type") from None
     raise InvalidParams(
         f"Claude cannot read {blob.uri}: it takes images, PDF files and texts, not {kind or 'this'}"
     )

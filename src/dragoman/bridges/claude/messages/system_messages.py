@@ -1,4 +1,4 @@
-"""Messages of the `claude` program that are no words of the model: usage, compaction, retries, limits, memories."""
+"""Messages of the `claude` program itself, not of the model: usage, compaction, retries, limits, memories."""
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -11,26 +11,26 @@ from ..tools.shown import objects
 Message = Mapping[str, Any]
 Denied = Callable[[str, str], Iterator[s.SessionUpdate]]
 
-SMALL, LARGE = 200_000, 1_000_000  # tokens of a context window, until the program tells
+SMALL, LARGE = 200_000, 1_000_000  # tokens of a context window, until the program reports its size
 COUNTERS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 MAX_TITLE = 256  # characters of a notice's title
 
 
 class SystemMessages:
-    """What is known of the context window and of a compaction, and the updates that tell of them."""
+    """The state of the context window and of a compaction, and the updates about them."""
 
     def __init__(self, *, notices: bool = False, compactions: bool = False) -> None:
         self.notices, self.compactions = notices, compactions
         self.size = SMALL
-        self._is_measured = False  # whether the program has told the size
-        self.model = ""  # the one that answers, by the name the provider knows
+        self._is_measured = False  # whether the program has reported the size
+        self.model = ""  # the model that answers, by the provider's name
         self._used = 0
         self._told: tuple[int, int] | None = None
         self._usage: dict[str, int] = {}
-        self._compaction = ""  # the id of the one that runs
+        self._compaction = ""  # the id of the running compaction
 
     def updates(self, message: Message, denied: Denied) -> Iterator[s.SessionUpdate]:
-        """The updates that a message is told as; most are told as nothing."""
+        """The updates for a message; most messages have none."""
         kind = message.get("type")
         if kind == "rate_limit_event":
             yield self._usage_update(**{"_claude/rateLimit": message.get("rate_limit_info")})
@@ -71,19 +71,19 @@ class SystemMessages:
     # The context window
 
     def use_model(self, name: str) -> None:
-        """Guess the size of the window from the model's name, until a result tells it."""
+        """Guess the size of the window from the model's name, until a result reports it."""
         if name and name != self.model and not name.startswith("<"):
             self.model = name
             if not self._is_measured:
                 self.size = LARGE if "1m" in name.lower() else SMALL
 
     def measured(self, size: int | None) -> None:
-        """Take over the size that the program tells; None after another model was chosen, until it tells again."""
+        """Note the size that the program reports; None after another model was chosen, until the next report."""
         self._is_measured = size is not None
         self.size = size or self.size
 
     def used(self, usage: Any, model: str | None = None) -> Iterator[s.SessionUpdate]:
-        """Count what an answer of the model takes; what a stream tells later is the whole, not an addition."""
+        """Count the tokens of an answer; later counts in a stream are totals, not additions."""
         if model is not None:
             self._usage = {}
         if not isinstance(usage, dict) or (model or "").startswith("<"):
@@ -127,7 +127,7 @@ class SystemMessages:
             self._compaction = ""
 
     def interrupted(self) -> Iterator[s.SessionUpdate]:
-        """End a compaction that nobody will tell the end of."""
+        """End a compaction whose end will not be reported."""
         if self._compaction:
             yield self._compacting("cancelled" if self.compactions else "failed", None)
             self._compaction = ""
@@ -145,7 +145,7 @@ class SystemMessages:
     # Notices
 
     def notice(self, severity: s.NoticeSeverity, words: str, *, always: bool = False) -> Iterator[s.SessionUpdate]:
-        """Tell what the model did not say; `always`: as a message to clients that have no notices."""
+        """A notice for the user; with `always`, clients without notices get it as a message."""
         title, _, rest = words.partition("\n")
         if self.notices:
             cut = len(title) > MAX_TITLE
@@ -162,7 +162,7 @@ class SystemMessages:
 def _retry(message: Message) -> str:
     status, why = message.get("error_status"), message.get("error") or "unknown"
     told = f"{why}, status {status}" if status else "the connection broke"
-    return f"Claude is asked again ({told}): attempt {message.get('attempt')} of {message.get('max_retries')}"
+    return f"Trying again ({told}): attempt {message.get('attempt')} of {message.get('max_retries')}"
 
 
 def _memories(message: Message) -> s.ToolCall:

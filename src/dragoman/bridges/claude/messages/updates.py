@@ -1,7 +1,7 @@
-"""Messages of the `claude` program as updates of a session.
+"""Turn messages of the `claude` program into session updates.
 
-`updates` is a function of the messages so far: the same one serves a running program and the replay of a
-transcript.  Text and thoughts are told as they are streamed; the whole message adds what was missing.
+The updates depend only on the messages so far, so the same code serves a running program and the replay of a
+transcript.  Text and thoughts are sent as they are streamed; the complete message adds what was missing.
 """
 
 from collections import OrderedDict
@@ -21,24 +21,24 @@ from .system_messages import SystemMessages
 
 Message = Mapping[str, Any]
 TOOL_USES = ("tool_use", "server_tool_use", "mcp_tool_use")
-MAX_STREAMED = 16 * 1024  # characters of an input that is told in parts; a longer one is told when it is whole
+MAX_STREAMED = 16 * 1024  # characters of an input that is sent in parts; a longer one is sent when it is complete
 REMEMBERED = 4096  # tool calls and messages
 
 
 class ToldCall(Struct):
-    """A tool call that was told."""
+    """A tool call that was sent to the client."""
 
     name: str
     given: Message = {}
     parent: str | None = None
-    json: str = ""  # of its input, as far as it was streamed
-    streamed: int = 0  # members of the input that were told
-    told: dict[str, Any] = {}  # what the client knows of it: the members of updates, by name
+    json: str = ""  # the streamed part of its input
+    streamed: int = 0  # how many members of the input were sent
+    told: dict[str, Any] = {}  # the fields of updates that the client has, by name
     settled: bool = False
 
 
 class Streamed(Struct):
-    """What was told of the message that is being streamed, by kind, and how much of that is accounted for."""
+    """The parts sent of a streamed message, by kind, and how much of them complete messages have confirmed."""
 
     id: str = ""
     told: dict[str, str] = {}
@@ -46,22 +46,22 @@ class Streamed(Struct):
 
 
 class MessageTranslator:
-    """Turns messages into updates; knows the tool calls and the plan so far."""
+    """Turns messages into updates; remembers the tool calls and the plan so far."""
 
     def __init__(self, cwd: str, *, terminals: bool = False, subagent_text: bool = False) -> None:
         self.cwd = cwd
         self.calls: OrderedDict[str, ToldCall] = OrderedDict()
-        self.results: dict[str, Outcome] = {}  # of calls that were made through the client, by their id
+        self.results: dict[str, Outcome] = {}  # results of calls made through the client, by their id
         self.system = SystemMessages()
         self._terminals = terminals
         self._subagent_text = subagent_text
         self._streams: dict[str | None, Streamed] = {}
-        self._blocks: dict[tuple[str | None, int], str] = {}  # which call a streamed block is
+        self._blocks: dict[tuple[str | None, int], str] = {}  # the call of each streamed block
         self._tasks = Tasks()
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def updates(self, message: Message) -> Iterator[s.SessionUpdate]:
-        """The updates that a message is told as, in order."""
+        """The updates for a message, in order."""
         match message.get("type"):
             case "stream_event":
                 yield from self._streamed(message.get("event") or {}, _parent(message))
@@ -76,7 +76,7 @@ class MessageTranslator:
                 yield from self.system.updates(message, self.denied)
 
     def replayed(self, message: Message) -> Iterator[s.SessionUpdate]:
-        """The updates that a message of a transcript is told as: also what the user said."""
+        """The updates for a message of a transcript, including the user's messages."""
         if message.get("type") != "user":
             yield from self.updates(message)
             return
@@ -89,19 +89,19 @@ class MessageTranslator:
         yield from self._results(message)
 
     def denied(self, id: str, why: str) -> Iterator[s.SessionUpdate]:
-        """A tool call that was not permitted has failed."""
+        """The updates for a tool call that was denied, and so has failed."""
         if (call := self.calls.get(id)) and not call.settled:
             call.settled = True
             told: Sequence[ToolCallContent] = [s.Content(content=s.TextContent(text=why))]
             yield s.ToolCallUpdated(tool_call_id=id, status="failed", content=told, meta=self._meta(call))
 
     def unsettled(self) -> Iterator[s.SessionUpdate]:
-        """End the calls that are open when their turn was cancelled or their program has died."""
+        """End the open calls after their turn was cancelled or their program has ended."""
         for id in [id for id, call in self.calls.items() if not call.settled]:
             yield from self.denied(id, "Cancelled.")
 
     def introduce(self, id: str, name: str, given: Message, parent: str | None) -> Iterator[s.SessionUpdate]:
-        """Tell a tool call with its whole input; what was told of it before is refined."""
+        """Send a tool call with its whole input; if it was sent before, update it."""
         known = self.calls.get(id)
         if name in SILENT:
             self._remember(id, ToldCall(name, given, parent, settled=True))
@@ -115,7 +115,7 @@ class MessageTranslator:
             known.given, known.json = given, ""
             yield from self._refined(id, known, given)
 
-    # What is streamed
+    # Streamed parts
 
     def _streamed(self, event: Message, parent: str | None) -> Iterator[s.SessionUpdate]:
         kind, index = event.get("type"), event.get("index", 0)
@@ -159,16 +159,16 @@ class MessageTranslator:
         yield self._began(id, call, shown(name, {}, self.cwd), {})
 
     def _input(self, id: str, part: str) -> Iterator[s.SessionUpdate]:
-        """Tell the input of a call as far as it is there, whenever another of its members is whole."""
+        """Send the input of a call so far, whenever another of its members is complete."""
         if (call := self.calls.get(id)) is None or call.settled or len(call.json) > MAX_STREAMED:
             return
         call.json += part
         given = partial_object(call.json)
-        if len(given) > call.streamed and not is_whole(call.json):  # the message that has the whole input is next
+        if len(given) > call.streamed and not is_whole(call.json):  # the next message has the whole input
             call.streamed = len(given)
             yield from self._refined(id, call, given)
 
-    # What is whole
+    # Complete messages
 
     def _said(self, message: Message) -> Iterator[s.SessionUpdate]:
         parent, said = _parent(message), message.get("message") or {}
@@ -187,11 +187,11 @@ class MessageTranslator:
                     yield _chunk(kind, rest, id, parent)
 
     def _heard(self, message: Message) -> Iterator[s.SessionUpdate]:
-        """A message of the user's: of it only results of tools are told, and what commands print."""
+        """A user message: only results of tools and the output of commands are sent."""
         said = (message.get("message") or {}).get("content")
         if isinstance(said, str) and message.get("isReplay") and (printed := markers.printed(said)):
             if printed.startswith(markers.MODEL_SET):
-                return  # which the user has chosen, and sees as an option
+                return  # the user has chosen it, and sees it as an option
             yield _chunk("text", printed, str(message.get("uuid") or ""), None)
         yield from self._results(message)
 
@@ -237,7 +237,7 @@ class MessageTranslator:
         return s.ToolCall(tool_call_id=id, name=call.name, kind=look.kind, meta=meta, **call.told)
 
     def _refined(self, id: str, call: ToldCall, given: Message) -> Iterator[s.SessionUpdate]:
-        """Tell what is known now and was not known before."""
+        """Send the fields that have become known."""
         look = shown(call.name, given, self.cwd)
         changed = self._changed(
             call,
@@ -250,7 +250,7 @@ class MessageTranslator:
             yield s.ToolCallUpdated(tool_call_id=id, meta=self._meta(call), **changed)
 
     def _changed(self, call: ToldCall, **members: Any) -> dict[str, Any]:
-        """Those members that the client does not know yet; from now on it does."""
+        """The fields that the client does not have yet; they count as sent from now on."""
         changed = {
             name: value for name, value in members.items() if value is not None and call.told.get(name) != value
         }
@@ -286,7 +286,7 @@ class MessageTranslator:
             self.calls.popitem(last=False)
 
     def _is_new(self, message: Message) -> bool:
-        """Whether a message was not told before: after a compaction those that were kept are said again."""
+        """Whether a message was not sent before; after a compaction, the program repeats those that it kept."""
         id = message.get("uuid")
         if not isinstance(id, str):
             return True
@@ -318,7 +318,7 @@ def _chunk(kind: str, words: str, id: str, parent: str | None) -> s.AgentMessage
 
 
 def _missing(stream: Streamed, kind: str, words: str) -> str:
-    """What of a whole block was not streamed."""
+    """The part of a complete block that was not streamed."""
     counted = stream.counted.get(kind, 0)
     told = stream.told.get(kind, "")[counted:]
     stream.counted[kind] = counted + len(words)

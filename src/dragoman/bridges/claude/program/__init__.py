@@ -1,1 +1,1 @@
-"""The `claude` program: how it is started, spoken to, and run for the user."""
+"""The `claude` program: start it, exchange messages with it, and run it for the user."""

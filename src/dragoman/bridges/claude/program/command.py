@@ -13,7 +13,7 @@ LOGOUT_TIMEOUT = 30.0
 
 
 def become_claude(arguments: Sequence[str]) -> NoReturn:
-    """Become the `claude` program: terminal, signals and exit status are its own."""
+    """Replace this process by the `claude` program, which gets the terminal and signals."""
     program = claude_program()
     os.execve(program, [program, *arguments], {**inherited_environment(), **policy_environment()})
 

@@ -1,4 +1,4 @@
-"""How the `claude` program is started for a session: where it is, its arguments, its environment."""
+"""How to start the `claude` program for a session: its path, arguments and environment."""
 
 import importlib.util
 import json
@@ -29,7 +29,7 @@ POLICY = {
 }
 MAX_POLICY = 1024 * 1024  # bytes
 
-# What a client may set of the program's own options (`_meta.claudeCode.options`), and the argument each becomes.
+# The program's options that a client may set (`_meta.claudeCode.options`), each with its argument.
 VALUES = {
     "model": "--model",
     "fallbackModel": "--fallback-model",
@@ -41,7 +41,7 @@ VALUES = {
 }
 LISTS = {"allowedTools": "--allowedTools", "betas": "--betas"}
 SWITCHES = {"strictMcpConfig": "--strict-mcp-config", "includeHookEvents": "--include-hook-events"}
-# Those that the bridge decides, whatever a client says, and those it merges with its own.
+# Options that only the bridge sets, and those that it merges with its own.
 DECIDED = {
     "cwd",
     "includePartialMessages",
@@ -67,15 +67,15 @@ OTHER = {"extraArgs", "thinking", "maxThinkingTokens", "settings", "plugins", "a
 
 
 class ClaudeLaunch(Struct, kw_only=True):
-    """All that decides how a session's program is started."""
+    """All settings for the start of a session's program."""
 
     cwd: str
     session_id: str
-    resume: str | None = None  # the session to go on with
+    resume: str | None = None  # the session to continue
     fork: bool = False
     servers: Mapping[str, Mapping[str, Any]] = {}
     directories: Sequence[str] = ()
-    system_prompt: str | None = None  # in the place of Claude's own
+    system_prompt: str | None = None  # in place of Claude's own
     system_addition: str | None = None
     options: Mapping[str, Any] = {}
     disallowed: Sequence[str] = ()
@@ -87,7 +87,7 @@ class ClaudeLaunch(Struct, kw_only=True):
     bypass: bool = False
 
     def argv(self, mcp_file: str | None) -> list[str]:
-        """The command; MCP servers are in a file, for what they are given may be secret."""
+        """The command; MCP servers are in a file, since their settings may be secret."""
         options = self.options
         argv = [
             *(claude_program(), "--output-format", "stream-json", "--input-format", "stream-json", "--verbose"),
@@ -124,10 +124,10 @@ class ClaudeLaunch(Struct, kw_only=True):
         return [*argv, f"--disallowedTools={','.join(denied)}"] if denied else argv
 
     def env(self) -> dict[str, str]:
-        """The program's environment: ours, the client's, and what the machine's administrator has decided."""
+        """The program's environment: ours, the client's, and the machine administrator's."""
         client = self.options.get("env")
         return {
-            "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1",  # which show as the plan
+            "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1",  # tasks are shown as the plan
             **inherited_environment(),
             "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
             **(_texts(client) if isinstance(client, dict) else {}),
@@ -139,7 +139,7 @@ class ClaudeLaunch(Struct, kw_only=True):
 
 
 def claude_program() -> str:
-    """Where the program is: as the user says, as it comes with the SDK, or on the PATH."""
+    """The program's path: the one the user gave, the one in the SDK, or the one on the PATH."""
     if chosen := os.environ.get("CLAUDE_CODE_EXECUTABLE"):
         return chosen
     spec = importlib.util.find_spec(SDK)
@@ -150,13 +150,13 @@ def claude_program() -> str:
     if spec is None:
         raise MissingExtra(f"Claude needs claude-agent-sdk: {INSTALL}")
     raise AgentStartError(
-        "there is no program `claude`: the installed claude-agent-sdk brings none for this system. "
+        "there is no program `claude`: the installed claude-agent-sdk contains none for this system. "
         "Install Claude Code, or set CLAUDE_CODE_EXECUTABLE to its path"
     )
 
 
 def policy_environment() -> dict[str, str]:
-    """The variables that the machine's administrator has set for Claude; none where the file says none."""
+    """The variables that the machine's administrator has set for Claude."""
     try:
         with open(POLICY.get(sys.platform, POLICY["linux"]), "rb") as file:
             policy = json.loads(file.read(MAX_POLICY))
@@ -167,18 +167,18 @@ def policy_environment() -> dict[str, str]:
 
 
 def config_directory() -> Path:
-    """Where the program keeps its sessions and settings."""
+    """The directory of the program's sessions and settings."""
     chosen = os.environ.get("CLAUDE_CONFIG_DIR")
     return Path(chosen) if chosen else home_directory() / ".claude"
 
 
 def may_bypass() -> bool:
-    """Whether permissions may be bypassed: not as root, unless all of it is a sandbox."""
+    """Whether permissions may be bypassed: not as root, except in a sandbox."""
     return os.geteuid() != 0 or bool(os.environ.get("IS_SANDBOX"))
 
 
 def server_config(server: s.McpServer) -> dict[str, Any]:
-    """A session's MCP server as the program wants it."""
+    """A session's MCP server in the program's form."""
     match server:
         case s.McpServerHttp(url=url, headers=headers):
             return {"type": "http", "url": url, "headers": {header.name: header.value for header in headers}}
@@ -199,20 +199,22 @@ def checked_options(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise InvalidParams("_meta.claudeCode.options must be an object")
     if given.get("hooks"):
-        raise InvalidParams("_meta.claudeCode.options.hooks are functions; name commands as `hooks` of `settings`")
+        raise InvalidParams(
+            "_meta.claudeCode.options.hooks cannot be functions here; put commands into `hooks` of `settings`"
+        )
     known = {*VALUES, *LISTS, *SWITCHES, *DECIDED, *MERGED, *OTHER}
     if unknown := sorted(set(given) - known):
-        raise InvalidParams(f"_meta.claudeCode.options.{unknown[0]} is not understood")
+        raise InvalidParams(f"_meta.claudeCode.options.{unknown[0]} is not a known option")
     return {name: value for name, value in given.items() if name not in DECIDED}
 
 
 def is_ours(tool: str) -> bool:
-    """Whether a tool works through the client."""
+    """Whether a tool runs through the client."""
     return tool.startswith(ACP)
 
 
 def _thinking(options: Mapping[str, Any]) -> list[str]:
-    """How much to think: as the client says, or MAX_THINKING_TOKENS; 0 is not at all."""
+    """The tokens for thinking: from the client, or MAX_THINKING_TOKENS; 0 turns thinking off."""
     thinking = options.get("thinking")
     if isinstance(thinking, dict):
         kind, budget = thinking.get("type"), thinking.get("budgetTokens")
@@ -229,7 +231,7 @@ def _thinking(options: Mapping[str, Any]) -> list[str]:
 
 
 def _extra(options: Mapping[str, Any]) -> list[str]:
-    """Arguments for parts of the program that have no option of their own."""
+    """Arguments for settings of the program without options of their own."""
     argv: list[str] = []
     settings = _with_models(options.get("settings"))
     if settings:
@@ -244,11 +246,11 @@ def _extra(options: Mapping[str, Any]) -> list[str]:
 
 
 def _with_models(settings: Any) -> Any:
-    """The client's settings and the models of CLAUDE_MODEL_CONFIG; settings that are a file stay as they are."""
+    """The client's settings, with the models of CLAUDE_MODEL_CONFIG; settings in a file are not changed."""
     try:
         models = json.loads(os.environ.get("CLAUDE_MODEL_CONFIG") or "{}")
     except ValueError:
-        log.warning("CLAUDE_MODEL_CONFIG is no JSON, and ignored")
+        log.warning("CLAUDE_MODEL_CONFIG is not JSON; it is ignored")
         return settings
     if not isinstance(models, dict) or not isinstance(settings or {}, dict):
         return settings

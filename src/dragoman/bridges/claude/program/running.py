@@ -1,7 +1,7 @@
-"""One `claude` process: the messages it says, the requests made of it, and the requests it makes.
+"""One `claude` process: its messages, our requests to it, and its requests to us.
 
-It speaks lines of JSON.  Requests go both ways as `control_request` and `control_response`; everything else is
-told to `heard`, one message at a time and in order, so a slow client slows the program down.
+Each message is a line of JSON.  Requests go both ways as `control_request` and `control_response`; every other
+message is given to `heard`, one at a time and in order, so that a slow client slows the program down.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ Message = dict[str, Any]
 Heard = Callable[[Message], Awaitable[None]]
 Asked = Callable[[Message], Awaitable[Message]]
 
-MAX_LINE = 64 * 1024 * 1024  # bytes; a message may hold images
-MANY, FEW = 256, 64  # lines that wait to be heard, before the program has to wait and when it may go on
+MAX_LINE = 64 * 1024 * 1024  # bytes; a message may contain images
+MANY, FEW = 256, 64  # waiting lines above which the program has to wait, and below which it may continue
 REQUEST_TIMEOUT = 60.0
 
 
@@ -35,13 +35,13 @@ class ProgramError(Error):
 
 
 class ClaudeProgram:
-    """A running `claude`; `start` makes one, and `close` ends it with all that it has started."""
+    """A running `claude`; `start` starts one, and `close` ends it with all its children."""
 
     def __init__(self, wire: ProcessTransport, heard: Heard, asked: Asked) -> None:
         self._wire, self._heard, self._asked = wire, heard, asked
         self._lines: deque[bytes | Oversize] = deque()
         self._arrived = asyncio.Event()
-        self._over = False  # nothing more arrives
+        self._over = False  # set when nothing more arrives
         self._held = False
         self._waiting: dict[str, asyncio.Future[Message]] = {}
         self._answering: dict[str, asyncio.Task[None]] = {}
@@ -63,11 +63,11 @@ class ClaudeProgram:
         return not self.ended.done() and not self._closing.has_begun
 
     def say(self, message: Message) -> None:
-        """Send a message; nothing happens once the program is gone."""
+        """Send a message; does nothing once the program has ended."""
         self._wire.send([msgspec.json.encode(message)])
 
     async def request(self, subtype: str, *, timeout: float | None = REQUEST_TIMEOUT, **members: Any) -> Message:
-        """Make a request of the program and give its answer; raises ProgramError or why the program ended."""
+        """Send a request and return the answer; raises ProgramError, or the reason why the program ended."""
         if self.ended.done():
             raise self.ended.result()
         id = str(uuid.uuid4())
@@ -90,7 +90,7 @@ class ClaudeProgram:
         await self._wire.close()
         await asyncio.wait([self._pumping])
 
-    # What arrives
+    # Received messages
 
     def _hear(self, lines: list[bytes | Oversize]) -> None:
         self._lines.extend(lines)
@@ -104,28 +104,28 @@ class ClaudeProgram:
         self._arrived.set()
 
     async def _pump(self) -> None:
-        """Hand on everything in order; afterwards nobody waits for an answer."""
+        """Handle all messages in order; at the end, fail all open requests."""
         try:
             while await self._more():
                 line = self._lines.popleft()
                 try:
                     await self._take(line)
                 except ConnectionClosed:
-                    pass  # nobody is left to be told
-                except Exception:  # one message that is not understood costs no other
+                    pass  # there is no receiver any more
+                except Exception:  # a message that is not understood does not affect the others
                     log.exception("a message of claude was not understood: %s", brief(repr(line)))
         finally:
             why = await self._wire.why_ended()
             for answer in self._waiting.values():
                 if not answer.done():
                     answer.set_exception(why)
-                    answer.exception()  # whoever waits is told; nobody else has to be
+                    answer.exception()  # the requests fail with this error, so it needs no report
             for task in list(self._answering.values()):
                 task.cancel()
             self.ended.set_result(why)
 
     async def _more(self) -> bool:
-        """Wait for a line; false once there will be none."""
+        """Wait for a line; false at the end."""
         while not self._lines:
             if self._over:
                 return False
@@ -138,7 +138,7 @@ class ClaudeProgram:
 
     async def _take(self, line: bytes | Oversize) -> None:
         if isinstance(line, Oversize):
-            log.error("claude said %d bytes in one line, which is too much", line.size)
+            log.error("a line of claude has %d bytes, which is too long", line.size)
             return
         if not line.lstrip().startswith(b"{"):
             log.debug("claude: %s", line[:200])
@@ -168,7 +168,7 @@ class ClaudeProgram:
             answer.set_result(result if isinstance(result, dict) else {})
 
     async def _answer(self, id: str, request: Message) -> None:
-        """Answer a request of the program; one that is cancelled needs no answer."""
+        """Answer a request of the program, unless it is cancelled."""
         response: Message
         try:
             result = await self._asked(request)
@@ -181,6 +181,6 @@ class ClaudeProgram:
 
 
 def inherited_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment a program of ours gets: that of this process, but not as a child of another `claude`."""
+    """The environment of our programs: that of this process, without the marks of a child of another `claude`."""
     given = os.environ if environ is None else environ
     return {name: value for name, value in given.items() if name != "CLAUDECODE"}

@@ -1,4 +1,4 @@
-"""A tool call after it has run: whether it worked, what it gave, and the changes it made to files."""
+"""A tool call after it has run: its status, its output, and the changes it made to files."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from .shown import Input, absolute, objects, plain_name, texts, words
 _ERROR_MARKS = re.compile(r"</?tool_use_error>")
 _EXIT_CODE = re.compile(r"\AExit code (\d+)\n?")
 _TOOLS_USED = "<tools-used-before-summary>"
-RESULTS = {  # the blocks that tell what a tool gave: of Claude's own tools, and of those that run at the provider
+RESULTS = {  # blocks with results: of Claude's own tools, and of those that run at the provider
     "tool_result",
     "mcp_tool_result",
     "web_search_tool_result",
@@ -27,18 +27,18 @@ RESULTS = {  # the blocks that tell what a tool gave: of Claude's own tools, and
 
 
 class Outcome(Struct, frozen=True):
-    """What became of a tool call."""
+    """The result of a tool call."""
 
     failed: bool
     content: Sequence[ToolCallContent] = ()
     locations: Sequence[s.ToolCallLocation] = ()
     title: str | None = None
-    output: str | None = None  # of a command, as a terminal shows it
+    output: str | None = None  # the output of a command, as a terminal shows it
     exit_code: int | None = None
 
 
 def outcome(name: str, given: Input, block: Mapping[str, Any], structured: Any, cwd: str) -> Outcome:
-    """What became of a call; `structured` is what the tool itself gave, where the program tells."""
+    """The result of a call; `structured` is the tool's own result, if the program reports it."""
     result = block.get("content")
     if block.get("is_error") or _is_provider_error(result):
         return _failed(plain_name(name), result)
@@ -62,7 +62,7 @@ def outcome(name: str, given: Input, block: Mapping[str, Any], structured: Any, 
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A text in a fence that it does not end itself."""
+    """A text in a fence that does not occur in it."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
@@ -84,7 +84,7 @@ def _failed(tool: str, result: Any) -> Outcome:
 
 
 def _ran(result: Any, structured: Any) -> Outcome:
-    """What a command printed; images are shown as such."""
+    """The output of a command; images are shown as images."""
     images = _images(result)
     if isinstance(structured, dict) and "stdout" in structured:
         parts = [words(structured, "stdout"), words(structured, "stderr")]
@@ -95,7 +95,7 @@ def _ran(result: Any, structured: Any) -> Outcome:
 
 
 def _changed(structured: Mapping[str, Any], cwd: str) -> Outcome:
-    """A diff for each part of a file that was changed, and where it is."""
+    """A diff for each changed part of a file, and its location."""
     path = absolute(words(structured, "filePath"), cwd)
     hunks = objects(structured.get("structuredPatch"))
     if not hunks and structured.get("type") == "create":
@@ -116,7 +116,7 @@ def _line(hunk: Mapping[str, Any]) -> int | None:
 
 
 def _read(result: Any, structured: Any) -> Sequence[ToolCallContent]:
-    """The file's text without line numbers and reminders, where the program tells it."""
+    """The file's text without line numbers and reminders, if the program reports it."""
     file = structured.get("file") if isinstance(structured, dict) else None
     if isinstance(file, dict) and isinstance(file.get("content"), str) and structured.get("type") == "text":
         return texts(fenced(file["content"]))
@@ -124,13 +124,13 @@ def _read(result: Any, structured: Any) -> Sequence[ToolCallContent]:
 
 
 def _report(structured: Any) -> list[str]:
-    """What a subagent reports, without the list of its tools, which is for the model."""
+    """The report of a subagent, without the list of its tools, which is for the model."""
     told = output_texts(structured.get("content")) if isinstance(structured, dict) else []
     return [text for text in told if not text.startswith(_TOOLS_USED)]
 
 
 def _hits(result: Any, structured: Any) -> Sequence[ToolCallContent]:
-    """The pages that were found, one a line."""
+    """The pages that were found, each on a line."""
     groups = structured.get("results") if isinstance(structured, dict) else None
     hits: list[Any] = []
     for group in groups if isinstance(groups, list) else []:

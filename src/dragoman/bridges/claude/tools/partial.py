@@ -1,4 +1,4 @@
-"""The input of a tool while it is being streamed: those of its members that are whole."""
+"""The input of a tool while it is streamed: its complete members."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ _SPACE = " \t\r\n"
 
 
 def partial_object(text: str) -> dict[str, Any]:
-    """The members of a JSON object of which more is to come; the last one counts once something follows it."""
+    """The complete members of an unfinished JSON object; the last one counts once something follows it."""
     found: dict[str, Any] = {}
     at = _past(text, 0)
     if at >= len(text) or text[at] != "{":
@@ -24,7 +24,7 @@ def partial_object(text: str) -> dict[str, Any]:
         except ValueError:
             break
         at = _past(text, at)
-        if at >= len(text) or text[at] not in ",}":  # a number may go on
+        if at >= len(text) or text[at] not in ",}":  # a number may continue
             break
         found[name] = value
         at = _past(text, at + 1)
@@ -32,7 +32,7 @@ def partial_object(text: str) -> dict[str, Any]:
 
 
 def is_whole(text: str) -> bool:
-    """Whether nothing more of an object is to come."""
+    """Whether an object is complete."""
     if not text.rstrip(_SPACE).endswith("}"):
         return False
     try:
@@ -43,7 +43,7 @@ def is_whole(text: str) -> bool:
 
 
 def _past(text: str, at: int) -> int:
-    """The first place that is no space."""
+    """The first position that is not a space."""
     while at < len(text) and text[at] in _SPACE:
         at += 1
     return at

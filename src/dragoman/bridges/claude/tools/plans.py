@@ -20,7 +20,7 @@ class PlanTask(Struct):
 
     subject: str
     status: str = "pending"
-    doing: str = ""  # what to show while it is being done
+    doing: str = ""  # the text shown while the step is in progress
 
 
 def todo_plan(given: Input) -> s.Plan:
@@ -33,13 +33,13 @@ def todo_plan(given: Input) -> s.Plan:
 
 
 class Tasks:
-    """The tasks of a session, as far as the tools that change them have told."""
+    """The tasks of a session, from the results of the tools that change them."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, PlanTask] = {}
 
     def done(self, name: str, given: Input, output: Any) -> s.Plan | None:
-        """Note what a task tool did; gives the plan, if the tool changes it."""
+        """Note the result of a task tool; returns the plan, if the tool changes it."""
         match name:
             case "TaskCreate":
                 id, subject = _created(output)
@@ -62,7 +62,7 @@ class Tasks:
         task = self._tasks.get(id) or PlanTask("")
         subject = words(given, "subject") or task.subject
         if not subject:
-            return False  # a step without words is no step
+            return False  # a step without a text is not shown
         status = words(given, "status") or task.status
         self._tasks[id] = PlanTask(subject, status, words(given, "activeForm") or task.doing)
         return True
@@ -91,7 +91,7 @@ def _plan(tasks: Any) -> s.Plan:
 
 
 def _structured(output: Any) -> Mapping[str, Any]:
-    """What a tool gave, as an object: it is one, or a text that is the JSON of one."""
+    """The result of a tool as an object: either it is one, or its text is the JSON of one."""
     for text in [output, *output_texts(output)]:
         if isinstance(text, dict):
             return text
@@ -106,7 +106,7 @@ def _structured(output: Any) -> Mapping[str, Any]:
 
 
 def output_texts(output: Any) -> list[str]:
-    """The texts of what a tool gave."""
+    """The texts in the result of a tool."""
     if isinstance(output, str):
         return [output]
     blocks: Sequence[Any] = output if isinstance(output, list) else ()

@@ -1,4 +1,4 @@
-"""A tool call before it runs: its title, its kind, the places it concerns and what it will do."""
+"""A tool call before it runs: its title, kind, locations and content."""
 
 import os
 import shlex
@@ -12,8 +12,8 @@ from ....schema.tools import ToolCallContent
 
 Input = Mapping[str, Any]
 
-ACP = "mcp__acp__"  # the tools that work through the client, which are shown as those they stand for
-SILENT = {"TodoWrite", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"}  # shown as the plan
+ACP = "mcp__acp__"  # the tools that run through the client are shown as the tools that they replace
+SILENT = {"TodoWrite", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"}  # tools that are shown as the plan
 
 
 class Shown(Struct, frozen=True):
@@ -26,12 +26,12 @@ class Shown(Struct, frozen=True):
 
 
 def plain_name(name: str) -> str:
-    """The name of the tool that a tool of ours stands for; of any other its own."""
+    """The name of a tool; of one of ours, the name of the tool that it replaces."""
     return name.removeprefix(ACP)
 
 
 def shown(name: str, given: Input, cwd: str) -> Shown:
-    """How a call of a tool with this input is shown; some of the input may not be there yet."""
+    """How a tool call is shown; a part of its input may not have arrived yet."""
     describe = _TABLE.get(plain_name(name))
     return describe(given, cwd) if describe else Shown(name)
 
@@ -43,7 +43,7 @@ def words(given: Input, name: str) -> str:
 
 
 def objects(value: Any) -> list[Mapping[str, Any]]:
-    """The objects in a list; nothing of what is no list."""
+    """The objects in a list; none if the value is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -53,12 +53,12 @@ def texts(*paragraphs: str) -> list[ToolCallContent]:
 
 
 def display_path(path: str, cwd: str) -> str:
-    """A path relative to the session's directory, where it is inside."""
+    """A path, relative to the session's directory if it is inside."""
     return os.path.relpath(path, cwd) if path == cwd or path.startswith(cwd.rstrip("/") + "/") else path
 
 
 def absolute(path: str, cwd: str) -> str:
-    """A path counted from the session's directory."""
+    """An absolute path; a relative one is joined to the session's directory."""
     return os.path.normpath(os.path.join(cwd, path))
 
 
