@@ -26,6 +26,7 @@ STARTING = {
     "host/terminals/children.py": "starts the keeper, by `python_command`",
     "host/terminals/keeper/commands.py": "runs commands that were permitted",
     "host/terminals/sandbox/sandbox.py": "asks bubblewrap which options it has",
+    "host/isolation/hiding.py": "tries whether bubblewrap hides what it is to",
     "host/isolation/forwarder.py": "becomes the agent, inside its sandbox",
     "host/terminals/sandbox/escapes.py": "runs inside the sandbox that it tries",
     "coder/search/finding.py": "starts the process that searches, by `own_command`",

@@ -77,7 +77,12 @@ FLAGS: dict[str, tuple[tuple[str, ...], Any, object, object]] = {
     "--lend": (("--lend", "client"), lambda o: hosted(o).workspace, "host", "client"),
     "--permissions": (("--permissions", "deny"), lambda o: hosted(o).preset, "ask", "deny"),
     "--sandbox": (("--sandbox",), lambda o: hosted(o).sandbox, False, True),
-    "--isolate": (WALLED, lambda o: hosted(o).isolated, False, True),
+    "--isolate": (
+        WALLED,
+        lambda o: (hosted(o).isolated, hosted(o).apart),
+        (False, True),
+        (True, False),
+    ),
     "--visible": (("--visible", "/a", "--visible", "/b"), lambda o: hosted(o).visible, [], ["/a", "/b"]),
     "--network": (("--network", "a,b:2"), lambda o: list(hosted(o).network), [], ["a", "b:2"]),
     "--process-per": (("--process-per", "session"), lambda o: hosted(o).process_per, "principal", "session"),

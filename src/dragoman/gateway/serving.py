@@ -18,20 +18,17 @@ from typing import TYPE_CHECKING
 from ..errors import Error
 from ..foundation import directories
 from ..foundation.destinations import PUBLIC_ONLY
-from ..host.isolation.boundaries import Own, Writable, overlap, own_things
 from ..host.processes import Launch
-from ..host.terminals.sandbox import landlock
 from .access.admission import Admission
 from .access.budget import ClientSockets, raise_descriptor_limit
 from .access.checks import Checks
 from .access.guard import local_names
 from .access.proxies import TrustedProxies
 from .access.tokens import TokenFile, add_token
-from .access.workspaces import Workspaces
-from .agents.upstream import Hosted
 from .gateway import Gateway, running
 from .log.sqlite import SqliteEngine
 from .operations.admin import admin_socket
+from .operations.apart import keep_apart
 from .operations.figures import watched
 from .operations.handover import Estate, Predecessor, hand_over
 from .operations.leaving import leave
@@ -45,9 +42,6 @@ from .web import Web
 
 if TYPE_CHECKING:
     from ..transports.remote.server.server import Server
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("dragoman")
 
@@ -64,6 +58,7 @@ OF_SYSTEMD = (
     *("CONFIGURATION_DIRECTORY", "LOGS_DIRECTORY", "CACHE_DIRECTORY", "INVOCATION_ID", "JOURNAL_STREAM", "MAINPID"),
 )
 FIRST_GIVEN = 3  # the first descriptor that systemd gives
+OF_TRACING = "OTEL_"  # variables of the library that exports traces, which may hold keys
 KEPT_BACK = ("DRAGOMAN_TOKEN", *VARIABLES, *OF_SYSTEMD)  # of our environment from agents
 
 
@@ -73,7 +68,12 @@ def environment(launch: Launch) -> dict[str, str]:
     Our own agents are told to keep to the public internet: what is private here is not their clients'.
     """
     given = {PUBLIC_ONLY: "1", **launch.environment}
-    return {name: value for name, value in given.items() if name not in KEPT_BACK or name in launch.env}
+    return {name: value for name, value in given.items() if not is_kept_back(name) or name in launch.env}
+
+
+def is_kept_back(name: str) -> bool:
+    """Whether a variable of our environment is for the gateway alone."""
+    return name in KEPT_BACK or name.startswith(OF_TRACING)
 
 
 class CannotListen(Error):
@@ -120,9 +120,7 @@ async def serving(
             raise
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(running(gateway))
-            check_apart(options, gateway.workspaces)
-            if isolated_agents(options):
-                log.info("%s", landlock.described(landlock.version()))
+            await keep_apart(options, gateway)
             listener = before.listener if before else activated()
             server = await stack.enter_async_context(_listening(web, options, tls, listener, proxies))
             own = own_names(options, server.port)
@@ -218,25 +216,6 @@ def check_exposure(options: ServeOptions) -> None:
         raise Error(
             f"to listen on {options.host} takes --tls CERT KEY; behind a proxy that has it, listen on 127.0.0.1"
         )
-
-
-def isolated_agents(options: ServeOptions) -> list[Hosted]:
-    """The agents that run in sandboxes, or whose commands do."""
-    return [agent for agent in options.agents.values() if agent.sandbox or agent.isolated]
-
-
-def check_apart(options: ServeOptions, workspaces: Workspaces) -> None:
-    """Refuse to put anything of the gateway's where sandboxes write or can see it."""
-    inside = isolated_agents(options)
-    if not inside or workspaces.pattern is None:
-        return
-    files = [options.state, *([options.tokens] if options.tokens else ()), *(options.tls or ())]
-    own = own_things(*(Own(os.path.realpath(path), "a file of the gateway", "keep it elsewhere") for path in files))
-    visible = [path for agent in inside for path in agent.visible]
-    others = Own(workspaces.top, "where everybody's workspace is")
-    why = overlap([Writable(workspaces.real_pattern)], (), own) or overlap((), visible, [*own, others])
-    if why:
-        raise Error(f"the sandbox would not hold: {why}")
 
 
 def is_loopback(host: str) -> bool:

@@ -29,6 +29,7 @@ from .audit.log import AuditLog, default_path
 from .files.handles import Overlay, Save
 from .files.workspace import Exemption, Workspace
 from .isolation.boundaries import Own, Writable, overlap, own_things
+from .isolation.hiding import Hiding
 from .isolation.isolation import Isolation
 from .lending import Lender
 from .loans import Loan
@@ -51,11 +52,12 @@ class Host(Lender):
     workspace's own file is read, too.  `asker` puts a question to the user and gives the id of the option they
     chose; without one nobody is asked, which means no.  `store` remembers what was allowed for longer; False:
     nothing is.  `audit` is where everything is written down, by default the user's log; False: nowhere.  `sandbox`
-    runs commands in bubblewrap or not at all; `isolation` is where the agent itself is started, whose protected
-    paths are not changed for it. `agent_name` is the name the user knows the agent by.  `state` is a directory for
-    all that outlives the host, by default the user's own.  The rest is for the parts: `limits` and `inherit` for
-    `Terminals`; `exceptions`, `overlay`, `save` and `relative` for each `Workspace`; `protected`, `timeout`,
-    `arming` and `at_once` for `Permissions`: with it the asker is given every question as it comes.
+    runs commands in bubblewrap or not at all; `hiding` is what commands without a sandbox do not see; `isolation`
+    is where the agent itself is started, whose protected paths are not changed for it. `agent_name` is the name the
+    user knows the agent by.  `state` is a directory for all that outlives the host, by default the user's own.  The
+    rest is for the parts: `limits` and `inherit` for `Terminals`; `exceptions`, `overlay`, `save` and `relative`
+    for each `Workspace`; `protected`, `timeout`, `arming` and `at_once` for `Permissions`: with it the asker is
+    given every question as it comes.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Host(Lender):
         store: Path | ApprovalStore | Literal[False] | None = None,
         sandbox: Sandbox | bool | None = None,
         isolation: Isolation | None = None,
+        hiding: Hiding | None = None,
         agent_name: str = "",
         state: Path | None = None,
         limits: TerminalLimits = TerminalLimits(),  # noqa: B008 - it cannot change
@@ -106,7 +109,7 @@ class Host(Lender):
             arming=arming,
             at_once=at_once,
         )
-        self.terminals = Terminals(limits=limits, sandbox=cage, inherit=inherit)
+        self.terminals = Terminals(limits=limits, sandbox=cage, hiding=hiding, inherit=inherit)
         self.isolation = isolation
         self._exceptions = tuple(exceptions)
         self._overlay, self._save, self._relative = overlay, save, relative

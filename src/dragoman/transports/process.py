@@ -173,12 +173,10 @@ async def _spawn(
 def _start(
     argv: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str] | None
 ) -> "subprocess.Popen[bytes]":
-    if not argv or not argv[0]:
-        raise AgentStartError("no command was given")
     try:
         return subprocess.Popen(
             list(argv),
-            executable=_program(argv[0], os.environ if env is None else env),
+            executable=program(argv, env),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -192,11 +190,15 @@ def _start(
         raise AgentStartError(f"cannot start {argv[0]!r}: {_reason(exc)}") from exc
 
 
-def _program(name: str, environ: Mapping[str, str]) -> str:
-    """The program that a name means; without a directory it is searched in absolute entries of the PATH only."""
+def program(argv: Sequence[str], env: Mapping[str, str] | None) -> str:
+    """The program that a command means; a name alone is searched in absolute entries of the PATH only."""
+    if not argv or not argv[0]:
+        raise AgentStartError("no command was given")
+    name, environ = argv[0], os.environ if env is None else env
     found = name if "/" in name else find_program(name, path=environ.get("PATH"))
     if found is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        exc = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        raise AgentStartError(f"cannot start {name!r}: {_reason(exc)}")
     return found
 
 

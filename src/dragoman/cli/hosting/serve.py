@@ -74,7 +74,7 @@ def options_of(found: "Configuration") -> "ServeOptions":
     workspace = arguments.workspace or "."
     if "{principal}" not in workspace and not Path(workspace).is_dir():
         raise Error(f"--workspace: {workspace!r} is not a directory")
-    if arguments.isolate and "{principal}" not in workspace:
+    if arguments.isolate == "full" and "{principal}" not in workspace:
         raise Error("--isolate needs a directory for each person: --workspace '/srv/work/{principal}'")
     return ServeOptions(
         agents=dict(_agent(named, arguments, state) for named in arguments.agent or ["coder"]),
@@ -107,7 +107,8 @@ def _agent(named: str, arguments: argparse.Namespace, state: "Path") -> "tuple[s
     from ...gateway.serving import environment
 
     name, launch = installed_agent(named)
-    if arguments.isolate and launch.url:
+    is_isolated = arguments.isolate == "full"
+    if is_isolated and launch.url:
         raise Error(f"{name} runs elsewhere, so it cannot be isolated here")
     return name, Hosted(
         target=launch.url or launch.argv,
@@ -115,9 +116,10 @@ def _agent(named: str, arguments: argparse.Namespace, state: "Path") -> "tuple[s
         cwd=launch.directory,
         workspace=arguments.lend,
         preset=arguments.permissions,
-        sandbox=arguments.sandbox or arguments.isolate,
+        sandbox=arguments.sandbox or is_isolated,
         process_per=arguments.process_per,
-        isolated=arguments.isolate,
+        isolated=is_isolated,
+        apart=arguments.isolate == "gateway" and not launch.url,
         visible=arguments.visible,
         network=arguments.network or (),
         state=str(state / "host"),

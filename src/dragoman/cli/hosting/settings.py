@@ -24,6 +24,7 @@ class Setting:
     metavar: str | tuple[str, ...] = ""  # several are the values that the flag takes together
     read: Callable[[str], object] = str
     default: object = None
+    alone: str | None = None  # what the flag means without a value; None: it takes one
     told: str = ""  # the default in words, where the value does not say it
     choices: Sequence[str] = ()
     shape: Shape = "one"
@@ -120,9 +121,13 @@ WORKSPACE = (
     ),
     Setting(
         key="isolate",
-        shape="switch",
-        default=False,
-        help="run each agent and its commands in a sandbox around its workspace",
+        choices=("gateway", "full", "off"),
+        default="gateway",
+        alone="full",
+        metavar="LEVEL",
+        help="gateway: agents see neither the gateway's files nor other principals' workspaces, where the system "
+        "can hide them; full (--isolate alone): each agent and its commands run in a sandbox around its workspace; "
+        "off: agents see what the gateway sees",
     ),
     Setting(key="visible", shape="many", metavar="PATH", help="further path that isolated agents may read"),
     Setting(
@@ -299,6 +304,8 @@ def _add(parser: argparse.ArgumentParser, setting: Setting, flag: str, words: st
             flag,
             dest=setting.key,
             action="append" if setting.shape == "many" else "store",
+            nargs=None if setting.alone is None else "?",
+            const=setting.alone,
             type=setting.read,
             choices=setting.choices or None,
             metavar=setting.metavar or None,

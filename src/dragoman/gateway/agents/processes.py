@@ -9,9 +9,12 @@ from contextlib import AbstractAsyncContextManager
 
 from ...client.connecting import reach
 from ...errors import AgentStartError, InternalError, Overloaded
-from ...host.isolation.isolation import Isolation
+from ...host.isolation.hiding import Hidden, Hiding
+from ...host.isolation.isolation import Isolation, reach_hiding
+from ...host.terminals.children import Keeper
 from ...host.terminals.sandbox.sandbox import Sandbox
 from ...transports import Transport
+from ...transports.process import program
 from ..access.budget import OF_PROCESS, GatewayBudget, Share
 from ..access.introductions import Introduction
 from ..access.limits import RETRY_AFTER, draining
@@ -63,6 +66,8 @@ class Processes:
         self.stopped: set[str] = set()  # agents that whoever runs the gateway wants not to run
         self._clock = clock
         self._isolations: dict[str, Isolation] = {}  # by agent
+        self._keeper = Keeper()  # of agents that are kept apart
+        self.hidden: Hidden | None = None  # from agents that are kept apart, where that is possible
         self._sandbox = Sandbox()  # of commands; one for all agents, so that it is tried once
 
     async def any(self, agent: str, principal: PrincipalName, introduction: Introduction) -> Upstream:
@@ -90,10 +95,11 @@ class Processes:
             raise Overloaded(f"the agent {agent} is stopped", {"kind": "agent_stopped", "retryAfter": RETRY_AFTER})
         self.failures.check(principal, agent)
         share = await self._room(principal)
-        way = self._way_to(agent, principal)
         hosted = self.agents[agent]
-        upstream = Upstream(agent, hosted, principal, introduction, way, self._ended, self._sandbox)
         try:
+            hiding = self._hiding(hosted, principal)
+            way = self._way_to(agent, principal, hiding)
+            upstream = Upstream(agent, hosted, principal, introduction, way, self._ended, self._sandbox, hiding)
             await upstream.start()
         except BaseException as exc:
             share.give_back()
@@ -127,9 +133,23 @@ class Processes:
         self._budget.check_descriptors(OF_PROCESS)
         return self._budget.take("processes", principal)
 
-    def _way_to(self, agent: str, principal: PrincipalName) -> AbstractAsyncContextManager[Transport]:
+    def _hiding(self, hosted: Hosted, principal: PrincipalName) -> Hiding | None:
+        """What hides the gateway's own from an agent that is kept apart, and what is other principals'."""
+        if self.hidden is None or not hosted.apart:
+            return None
+        if not self._workspaces.is_per_principal:
+            return Hiding(self.hidden)
+        with self._workspaces.root(principal) as own:
+            return Hiding(self.hidden._replace(shown=(*self.hidden.shown, own.path)))
+
+    def _way_to(
+        self, agent: str, principal: PrincipalName, hiding: Hiding | None
+    ) -> AbstractAsyncContextManager[Transport]:
         """What starts or reaches an agent."""
         hosted = self.agents[agent]
+        if hiding and isinstance(hosted.target, Sequence) and not isinstance(hosted.target, str):
+            argv = [program(hosted.target, hosted.env), *hosted.target[1:]]
+            return reach_hiding(self._keeper, hiding, argv, hosted.cwd or ".", hosted.env)
         if not hosted.isolated:
             return reach(hosted.target, cwd=hosted.cwd, env=hosted.env, inherit_env=hosted.env is None)
         assert isinstance(hosted.target, Sequence)  # as `__init__` has made sure
@@ -197,9 +217,9 @@ class Processes:
     async def close(self) -> None:
         """End them all."""
         await asyncio.gather(*(upstream.close() for _, _, upstream in self.running.entries()))
-        for isolation in self._isolations.values():
+        for one in (*self._isolations.values(), self._keeper):
             with contextlib.suppress(OSError):
-                await isolation.close()
+                await one.close()
 
 
 class Idleness:

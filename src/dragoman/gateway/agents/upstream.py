@@ -30,6 +30,7 @@ from ...errors import (
 )
 from ...events import Method, Reply
 from ...host.host import Host
+from ...host.isolation.hiding import Hiding
 from ...host.permissions.approvals import ApprovalStore
 from ...host.permissions.engine import Preset
 from ...host.terminals.sandbox.sandbox import Sandbox
@@ -55,7 +56,7 @@ class Hosted(Struct, frozen=True, kw_only=True):
     """An agent a gateway offers: what starts it, and who lends it files and terminals.
 
     `isolated` agents, and their commands, run in a sandbox around their principal's workspace, in which `visible`
-    can be read, too;
+    can be read, too; agents kept `apart` see neither the gateway's own files nor other principals' workspaces;
     `passes` names methods of an agent's own that clients may call besides those of the protocol and its extensions,
     whose names begin with an underscore.
     """
@@ -68,6 +69,7 @@ class Hosted(Struct, frozen=True, kw_only=True):
     sandbox: bool = False
     process_per: Literal["principal", "session"] = "principal"
     isolated: bool = False
+    apart: bool = False
     visible: Sequence[str] = ()
     network: Sequence[str] = ()  # hosts, or hosts with a port, that isolated agents can connect to
     passes: Sequence[str] = ()
@@ -99,9 +101,10 @@ class Upstream:
         wire: AbstractAsyncContextManager[Transport],
         ended: "Callable[[Upstream], None]",
         sandbox: Sandbox,
+        hiding: Hiding | None = None,
     ) -> None:
         self._name, self.agent, self._principal, self._wire = name, agent, principal, wire
-        self._sandbox = sandbox
+        self._sandbox, self._hiding = sandbox, hiding
         self.introduction = introduction
         self.audience = Audience()
         self.servers = AgentServers(self)  # of MCP, in clients
@@ -189,6 +192,7 @@ class Upstream:
                 preset=self.agent.preset,
                 asker=self._messages.ask_for_host,
                 sandbox=self._sandbox if self.agent.sandbox or self.agent.isolated else None,
+                hiding=self._hiding,
                 state=self.agent.state,
                 audit=None if self.agent.state else False,
                 store=self._approvals(),

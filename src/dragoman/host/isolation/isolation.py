@@ -18,6 +18,7 @@ from ..terminals.children import Child, Keeper, StartError
 from ..terminals.sandbox.bubblewrap import HOME, Wrapped
 from ..terminals.sandbox.covers import MOST_ENTRIES
 from ..terminals.sandbox.sandbox import Sandbox
+from .hiding import PROCESSES, CannotHide, Hiding
 from .way_out import WayOut, allowed_places, interpreter
 
 RULES = workspace_file("").parent.name
@@ -98,6 +99,24 @@ class Isolation:
         await self._keeper.close()
 
 
+@asynccontextmanager
+async def reach_hiding(
+    keeper: Keeper, hiding: Hiding, argv: Sequence[str], cwd: str, env: Mapping[str, str] | None
+) -> AsyncIterator["IsolatedTransport"]:
+    """Start an agent that does not see some files; raises AgentStartError if that cannot be."""
+    try:
+        with open_place(cwd, os.O_DIRECTORY) as directory:
+            command = hiding.command(argv)
+            wire = IsolatedTransport(Wrapped(command, os.environ if env is None else env, PROCESSES))
+            await wire.start(keeper, directory)
+    except (CannotHide, StartError, OSError) as exc:
+        raise AgentStartError(f"cannot start {argv[0]!r}: {exc}") from exc
+    try:
+        yield wire
+    finally:
+        await wire.close()
+
+
 def _rules_below(root: Place) -> list[str]:
     """Where directories of rules are in a workspace: an agent does not change what its host goes by."""
     top, found, looked_at = root.working_directory, list[str](), 0
@@ -164,7 +183,7 @@ class IsolatedTransport(ProcessTransport):
     def _watch(self) -> None:
         """The keeper does."""
 
-    def _signal(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         if self._child and not self._exited.done():
             self._child.signal(number)
 

@@ -28,6 +28,7 @@ from typing import Self
 
 from ...errors import InvalidParams, Overloaded, ResourceNotFound
 from ...foundation.places import Place, open_place
+from ..isolation.hiding import PROCESSES, Hiding
 from ..operations import Execute
 from .children import Child, Keeper, StartError
 from .environment import dangerous, environment
@@ -80,11 +81,15 @@ class Terminals:
         *,
         limits: TerminalLimits = TerminalLimits(),  # noqa: B008 - it cannot change
         sandbox: Sandbox | None = None,
+        hiding: Hiding | None = None,
         inherit: Iterable[str] = (),
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        """`inherit` names variables of ours that commands get beyond the usual ones; `environ` is ours."""
-        self.limits, self.sandbox = limits, sandbox
+        """`hiding` is what commands without a sandbox do not see.
+
+        `inherit` names variables of ours that commands get beyond the usual ones; `environ` is ours.
+        """
+        self.limits, self.sandbox, self.hiding = limits, sandbox, hiding
         self._inherit, self._environ = tuple(inherit), environ
         self._keeper = Keeper()
         self._pace = ReadingPace()
@@ -154,7 +159,7 @@ class Terminals:
         opened.callback(wiring.close)
         terminal.attach(wiring)
         limits = {"CORE": 0} if self.sandbox else self.limits.resources()
-        spec = wrapped.spec(limits=limits, tty=size is not None and not self.sandbox)
+        spec = wrapped.spec(limits=limits, tty=size is not None and not self.sandbox and not self.hiding)
         return await self._keeper.start(spec, [*wiring.theirs, cwd.fd, *wrapped.descriptors], terminal)
 
     def _wrapped(self, operation: Execute, roots: Sequence[Place], found: Mapping[Place, Sequence[str]]) -> Wrapped:
@@ -172,6 +177,9 @@ class Terminals:
                 limits=self.limits.resources(),
                 found=found,
             )
+        if self.hiding:
+            argv = self.hiding.command(operation.argv, interactive=operation.interactive)
+            return Wrapped(argv, env, processes=PROCESSES)
         return Wrapped(operation.argv, env)
 
     def find(self, session_id: str, terminal_id: str) -> Terminal:

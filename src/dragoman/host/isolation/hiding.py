@@ -1,0 +1,107 @@
+"""Programs that do not see some files, and no process outside: bubblewrap shows them everything else as it is.
+
+This is less than `isolation.py`, so that any agent runs in it: home, network and toolchains are the user's own.  A
+hidden directory is empty inside, a hidden file is, too; a directory that is shown again below one is itself.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ...foundation.places import is_beneath
+from ...foundation.programs import find_program
+
+PATIENCE = 10.0  # seconds for the trial
+PROCESSES = 2  # bubblewrap's own, around a program
+# What would let root take the mounts away, look into other processes, or read the disk beneath the files.
+TAKEN = ("SYS_ADMIN", "SYS_PTRACE", "SYS_MODULE", "SYS_RAWIO", "SYS_BOOT", "MKNOD", "DAC_READ_SEARCH")
+PROCESS_IDS = "/proc/self/ns/pid"  # leads to the name of the namespace
+# Prints that name, and what can be seen of each path: of a directory its entries, of a file its content.
+TRIAL = f'readlink {PROCESS_IDS}; for path; do if [ -d "$path" ]; then ls -A "$path"; else cat "$path"; fi; done'
+
+
+class CannotHide(Exception):
+    """Programs would see what is to be hidden; the text says why."""
+
+
+class Hidden(NamedTuple):
+    """What a program is not to see: `paths` are real ones, of which those in `shown` are seen all the same."""
+
+    paths: Sequence[str]
+    shown: Sequence[str] = ()
+
+
+class Hiding:
+    """Makes commands of commands, in which some files are hidden."""
+
+    def __init__(self, hidden: Hidden) -> None:
+        self._hidden = hidden
+        self._bwrap = find_program("bwrap")
+        self._setsid = find_program("setsid")
+
+    def command(self, argv: Sequence[str], *, interactive: bool = False) -> list[str]:
+        """The command that runs another one; `interactive`: that is to have the terminal, and nothing around it."""
+        if self._bwrap is None:
+            raise CannotHide("bubblewrap is not installed (package bubblewrap)")
+        if interactive:
+            if self._setsid is None:
+                raise CannotHide("setsid is not installed (package util-linux)")
+            argv = [self._setsid, "--ctty", *argv]
+        return [self._bwrap, *self._arguments(), "--", *argv]
+
+    def _arguments(self) -> list[str]:
+        emptied = list[str]()
+        words = ["--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent"]
+        if os.geteuid() == 0:
+            words += [word for name in TAKEN for word in ("--cap-drop", f"CAP_{name}")]
+        shown = [path for path in self._hidden.shown if any(is_beneath(path, one) for one in self._hidden.paths)]
+        for path in sorted({*self._hidden.paths, *shown}, key=lambda path: path.count("/")):
+            if path in shown:
+                words += ["--bind", path, path]
+            elif os.path.isdir(path):
+                words += ["--perms", "0755", "--tmpfs", path]
+                emptied += ["--remount-ro", path]
+            else:
+                words += ["--ro-bind", os.devnull, path]
+        return words + emptied
+
+    async def check(self) -> None:
+        """Try it, once; raises CannotHide unless nothing can be seen that is hidden."""
+        if sys.platform != "linux":
+            raise CannotHide("this system has no bubblewrap: it needs Linux")
+        empty = [
+            path for path in self._hidden.paths if not any(is_beneath(one, path) for one in self._hidden.shown)
+        ]
+        trial = self.command(["/bin/sh", "-c", TRIAL, "sh", *empty])
+        try:
+            done = await asyncio.to_thread(
+                subprocess.run,
+                trial,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=PATIENCE,
+                check=False,
+                encoding="utf-8",
+                errors="replace",
+                env={"PATH": "/usr/bin:/bin"},
+            )
+        except (OSError, subprocess.TimeoutExpired) as exc:
+            raise CannotHide(f"bubblewrap cannot be run: {exc}") from exc
+        namespace, _, seen = done.stdout.partition("\n")
+        if done.returncode or not namespace:
+            raise CannotHide(done.stderr.strip().partition("\n")[0] or f"bubblewrap ends with {done.returncode}")
+        if seen or namespace == os.readlink(PROCESS_IDS):
+            raise CannotHide("bubblewrap hides nothing here")
+
+
+def hidden_place(path: str, needed: Iterable[str]) -> str:
+    """What to hide for a file: its directory, so that a file that replaces it is hidden, too.
+
+    Where something that programs need is in there as well, the file alone.
+    """
+    real = os.path.realpath(path)
+    above = os.path.dirname(real)
+    return real if any(is_beneath(one, above) or is_beneath(above, one) for one in needed) else above
