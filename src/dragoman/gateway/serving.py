@@ -28,7 +28,7 @@ from .access.tokens import TokenFile, add_token
 from .gateway import Gateway, running
 from .log.sqlite import SqliteEngine
 from .operations.admin import admin_socket
-from .operations.apart import keep_apart
+from .operations.apart import OwnFiles, keep_apart
 from .operations.figures import watched
 from .operations.handover import Estate, Predecessor, hand_over
 from .operations.leaving import leave
@@ -120,7 +120,8 @@ async def serving(
             raise
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(running(gateway))
-            await keep_apart(options, gateway)
+            own_files = OwnFiles(options.state, options.tokens, options.tls)
+            await keep_apart(own_files, gateway.processes, gateway.workspaces)
             listener = before.listener if before else activated()
             server = await stack.enter_async_context(_listening(web, options, tls, listener, proxies))
             own = own_names(options, server.port)

@@ -2,7 +2,9 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from ...errors import Error
 from ...foundation.directories import home_directory
@@ -12,33 +14,40 @@ from ...host.isolation.boundaries import Own, Writable, overlap, own_things
 from ...host.isolation.hiding import CannotHide, Hidden, Hiding, hidden_place
 from ...host.terminals.sandbox import landlock
 from ..access.workspaces import Workspaces
+from ..agents.processes import Processes
 from ..agents.upstream import Hosted
-from ..gateway import Gateway
-from ..options import ServeOptions
 
 log = logging.getLogger("dragoman")
 
 
-async def keep_apart(options: ServeOptions, gateway: Gateway) -> None:
+class OwnFiles(NamedTuple):
+    """Where a gateway keeps what agents are not to see."""
+
+    state: Path
+    tokens: Path | None = None
+    tls: tuple[str, str] | None = None
+
+
+async def keep_apart(own: OwnFiles, processes: Processes, workspaces: Workspaces) -> None:
     """Keep agents from what is the gateway's, as far as each is to be; refuses sandboxes that could not hold."""
-    check_apart(options, gateway.workspaces)
-    if isolated_agents(options):
+    check_apart(own, processes.agents.values(), workspaces)
+    if isolated_agents(processes.agents.values()):
         log.info("%s", landlock.described(landlock.version()))
-    agents = [agent for agent in options.agents.values() if not agent.isolated and is_command(agent)]
+    agents = [agent for agent in processes.agents.values() if not agent.isolated and is_command(agent)]
     seeing = any(not agent.apart for agent in agents)
     why = "--isolate=off" if seeing else ""
     if any(agent.apart for agent in agents):
-        hidden = what_to_hide(options, gateway.workspaces)
+        hidden = what_to_hide(own, workspaces)
         try:
             await Hiding(hidden).check()
         except CannotHide as exc:
             why = str(exc)
         else:
-            gateway.processes.hidden = hidden
+            processes.hidden = hidden
             log.info("agents and their commands do not see %s", ", ".join(hidden.paths))
     if why:
-        log.warning("agents are not isolated (%s): %s", why, could_read(options, gateway.workspaces))
-    elif agents and (told := still_seen(options, gateway.workspaces)):
+        log.warning("agents are not isolated (%s): %s", why, could_read(own, workspaces))
+    elif agents and (told := still_seen(own, workspaces)):
         log.warning("%s", told)
 
 
@@ -46,34 +55,34 @@ def is_command(agent: Hosted) -> bool:
     return isinstance(agent.target, Sequence) and not isinstance(agent.target, str)
 
 
-def could_read(options: ServeOptions, workspaces: Workspaces) -> str:
+def could_read(own: OwnFiles, workspaces: Workspaces) -> str:
     """What agents can read that are not isolated, in words for whoever runs the gateway."""
-    own = f"the tokens, the database of sessions and the admin socket in {options.state}"
+    ours = f"the tokens, the database of sessions and the admin socket in {own.state}"
     others = ", and the workspaces of all principals" if workspaces.is_per_principal else ""
-    return f"each of them, and each command that it runs, can read {own}{others}"
+    return f"each of them, and each command that it runs, can read {ours}{others}"
 
 
-def still_seen(options: ServeOptions, workspaces: Workspaces) -> str:
+def still_seen(own: OwnFiles, workspaces: Workspaces) -> str:
     """What hiding does not reach, in words; empty where it reaches everything."""
     if workspaces.pattern is None:
         return ""
     if workspaces.is_per_principal and not _is_hideable(workspaces.top):
         return f"agents see the workspaces of all principals: {workspaces.top} cannot be hidden from them"
-    if not workspaces.is_per_principal and is_beneath(os.path.realpath(options.state), workspaces.top):
+    if not workspaces.is_per_principal and is_beneath(os.path.realpath(own.state), workspaces.top):
         return (
-            f"{options.state} lies in the workspace {workspaces.top}, so the gateway can read it for an agent once "
+            f"{own.state} lies in the workspace {workspaces.top}, so the gateway can read it for an agent once "
             "somebody permits that: choose another --state or --workspace"
         )
     return ""
 
 
-def what_to_hide(options: ServeOptions, workspaces: Workspaces) -> Hidden:
+def what_to_hide(own: OwnFiles, workspaces: Workspaces) -> Hidden:
     """The state of the gateway, its tokens and keys, and the directory with everybody's workspace."""
     needed = [os.path.realpath(home_directory()), *installation()]
     has_others = workspaces.pattern is not None and workspaces.is_per_principal and _is_hideable(workspaces.top)
     around = [*needed, "/usr", "/etc/ssl/certs", *([workspaces.top] if workspaces.pattern is not None else ())]
-    files = [*([options.tokens] if options.tokens else ()), *(options.tls or ())[1:]]
-    places = [os.path.realpath(options.state), *(hidden_place(str(file), around) for file in files)]
+    files = [*([own.tokens] if own.tokens else ()), *(own.tls or ())[1:]]
+    places = [os.path.realpath(own.state), *(hidden_place(str(file), around) for file in files)]
     return Hidden(list(dict.fromkeys([*places, *([workspaces.top] if has_others else ())])), needed)
 
 
@@ -82,20 +91,22 @@ def _is_hideable(top: str) -> bool:
     return top not in ("/", os.path.realpath(home_directory()))
 
 
-def isolated_agents(options: ServeOptions) -> list[Hosted]:
+def isolated_agents(agents: Iterable[Hosted]) -> list[Hosted]:
     """The agents that run in sandboxes, or whose commands do."""
-    return [agent for agent in options.agents.values() if agent.sandbox or agent.isolated]
+    return [agent for agent in agents if agent.sandbox or agent.isolated]
 
 
-def check_apart(options: ServeOptions, workspaces: Workspaces) -> None:
+def check_apart(own: OwnFiles, agents: Iterable[Hosted], workspaces: Workspaces) -> None:
     """Refuse to put anything of the gateway's where sandboxes write or can see it."""
-    inside = isolated_agents(options)
+    inside = isolated_agents(agents)
     if not inside or workspaces.pattern is None:
         return
-    files = [options.state, *([options.tokens] if options.tokens else ()), *(options.tls or ())]
-    own = own_things(*(Own(os.path.realpath(path), "a file of the gateway", "keep it elsewhere") for path in files))
+    files = [own.state, *([own.tokens] if own.tokens else ()), *(own.tls or ())]
+    ours = own_things(
+        *(Own(os.path.realpath(path), "a file of the gateway", "keep it elsewhere") for path in files)
+    )
     visible = [path for agent in inside for path in agent.visible]
     others = Own(workspaces.top, "where everybody's workspace is")
-    why = overlap([Writable(workspaces.real_pattern)], (), own) or overlap((), visible, [*own, others])
+    why = overlap([Writable(workspaces.real_pattern)], (), ours) or overlap((), visible, [*ours, others])
     if why:
         raise Error(f"the sandbox would not hold: {why}")
