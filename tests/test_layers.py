@@ -193,7 +193,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"relay"},
     ),
     "transports/remote": (
-        {"addresses", "proxies", "cookies", "libraries", "replay", "routing", "sse", "websocket_messages"},
+        {"addresses", "proxies", "unix_sockets", "cookies", "libraries", "replay", "routing", "sse", "websocket_messages"},
         {"limits"},
         {"http2"},
         {"client", "server"},
@@ -206,7 +206,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"older"},
     ),
 }
-TOGETHER = ({"log", "access"}, {"addresses", "proxies"})  # that know each other
+TOGETHER = ({"log", "access"}, {"addresses", "proxies", "unix_sockets"})  # that know each other
 
 
 def test_rooms_inside_a_package_point_one_way() -> None:

@@ -61,6 +61,8 @@ FLAGS: dict[str, tuple[tuple[str, ...], Any, object, object]] = {
         (False, False),
         (True, True),
     ),
+    "--socket-group": (("--socket-group", "users"), lambda o: o.socket_group, "", "users"),
+    "--socket-user": (("--socket-user", "0=root"), lambda o: o.socket_users, {}, {0: "root"}),
     "--token-file": (("--token-file", "f"), lambda o: o.tokens, None, Path("f")),
     "--no-auth": (("--no-auth",), lambda o: o.is_open, False, True),
     "--tls": (("--tls", "cert", "key"), lambda o: o.tls, None, ("cert", "key")),

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import re
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -110,3 +111,28 @@ def _checked(value: Value, is_right: bool, text: str, wanted: str) -> Value:
     if not is_right:
         raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}")
     return value
+
+
+def socket_path(listen: str) -> str:
+    """The absolute path of a Unix socket to listen at, `unix:PATH` or `unix://PATH`; empty for another address."""
+    kind, mark, path = listen.partition(":")
+    if kind != "unix" or not mark:
+        return ""
+    return os.path.abspath(path.removeprefix("//")) if path.strip("/") else ""
+
+
+def socket_user(text: str) -> str:
+    """A user of this machine, by name or number, and the principal they are: as it was written."""
+    uid_and_principal(text)
+    return text
+
+
+def uid_and_principal(text: str) -> tuple[int, str]:
+    from ..foundation.unix import pwd  # which is not there on every system
+
+    user, _, principal = text.partition("=")
+    try:
+        uid = int(user) if user.isdecimal() else pwd.getpwnam(user).pw_uid
+    except KeyError:
+        raise argparse.ArgumentTypeError(f"there is no user {user!r} on this machine") from None
+    return _checked((uid, principal), bool(user and principal), text, "USER=PRINCIPAL")

@@ -22,6 +22,9 @@ class ServeOptions(Struct, kw_only=True):
     state: Path
     host: str = "127.0.0.1"
     port: int = 0
+    path: str = ""  # of a Unix socket, instead of host and port
+    socket_group: str = ""  # which may open it, besides the gateway's user
+    socket_users: Mapping[int, str] = {}  # principals by uid; without any each user is the principal of their name
     tokens: Path | None = None
     is_open: bool = False  # no credential is asked for, on this machine alone
     tls: tuple[str, str] | None = None

@@ -19,7 +19,8 @@ from ..errors import Error
 from ..foundation import directories
 from ..foundation.destinations import PUBLIC_ONLY
 from ..host.processes import Launch
-from .access.admission import Admission
+from ..transports.remote.unix_sockets import SCHEME, listen_at, name_of
+from .access.admission import Admission, SocketUsers
 from .access.budget import ClientSockets, raise_descriptor_limit
 from .access.checks import Checks
 from .access.guard import local_names
@@ -57,6 +58,7 @@ OF_SYSTEMD = (
     ),
     *("CONFIGURATION_DIRECTORY", "LOGS_DIRECTORY", "CACHE_DIRECTORY", "INVOCATION_ID", "JOURNAL_STREAM", "MAINPID"),
 )
+SAME = "--listen has to name it, unix:PATH or HOST:PORT"
 FIRST_GIVEN = 3  # the first descriptor that systemd gives
 OF_TRACING = "OTEL_"  # variables of the library that exports traces, which may hold keys
 KEPT_BACK = ("DRAGOMAN_TOKEN", *VARIABLES, *OF_SYSTEMD)  # of our environment from agents
@@ -169,6 +171,10 @@ async def _listening(
         try:
             from ..transports.remote.server.server import listening
 
+            if options.path and listener is None:
+                listener = listen_at(options.path, options.socket_group)
+            if listener and options.path != name_of(listener):
+                raise Error(f"the socket that is handed over is {shown_name(listener)}: {SAME}")
             server = await stack.enter_async_context(
                 listening(
                     web,
@@ -183,8 +189,17 @@ async def _listening(
         except ModuleNotFoundError:
             raise Error("`dragoman serve` needs the gateway extra: pip install 'dragoman[gateway]'") from None
         except OSError as exc:
-            raise CannotListen(f"cannot listen on {options.host}:{options.port}: {exc.strerror or exc}") from None
+            where = options.path or f"{options.host}:{options.port}"
+            raise CannotListen(f"cannot listen on {where}: {exc.strerror or exc}") from None
         yield server
+
+
+def shown_name(listener: socket.socket) -> str:
+    """Where a socket listens, as `--listen` says it."""
+    if path := name_of(listener):
+        return f"{SCHEME}:{path}"
+    host, port, *_ = listener.getsockname()
+    return f"{host}:{port}"
 
 
 def _begin_to_leave(gateway: Gateway, web: Web, server: "Server", stop: Callable[[], None]) -> None:
@@ -209,7 +224,11 @@ def check_exposure(options: ServeOptions) -> None:
         raise Error("--proxy-protocol takes --trusted-proxy, too: nobody else may say whose a connection is")
     if options.proxy_protocol and options.tls:
         raise Error("--proxy-protocol and --tls exclude each other: let the proxy have the certificate")
-    if is_loopback(options.host):
+    if options.path and (options.tls or options.proxy_protocol):
+        raise Error("--tls and --proxy-protocol are for addresses, and --listen names a Unix socket")
+    if not options.path and (options.socket_group or options.socket_users):
+        raise Error("--socket-group and --socket-user take --listen unix:PATH")
+    if options.path or is_loopback(options.host):
         return
     if options.is_open:
         raise Error("--no-auth is for this machine alone: listen on 127.0.0.1, or ask for tokens")
@@ -284,16 +303,17 @@ def _admission(options: ServeOptions, gateway: Gateway) -> Admission:
         gateway.metrics.refusals.add(1, why)
 
     certificates = options.client_ca is not None
+    users = SocketUsers(options.socket_users) if options.path else None
     if options.is_open:
         return Admission(anybody="local", refused=refused)
     tokens = options.tokens
     if tokens is None and (options.signed or certificates):
-        return Admission(signed=options.signed, certificates=certificates, refused=refused)
+        return Admission(signed=options.signed, certificates=certificates, users=users, refused=refused)
     if tokens is None:
         tokens = options.state / "tokens.json"
         if not tokens.exists():
             introduce_ourselves(options.state, tokens)
-    return Admission(TokenFile(tokens), options.signed, certificates=certificates, refused=refused)
+    return Admission(TokenFile(tokens), options.signed, certificates=certificates, users=users, refused=refused)
 
 
 def introduce_ourselves(state: Path, tokens: Path) -> None:
@@ -323,5 +343,7 @@ def _tls(options: ServeOptions) -> ssl.SSLContext | None:
 
 def own_names(options: ServeOptions, port: int) -> set[str]:
     """What the server may be called by its address: that itself, and this machine if it is only there."""
+    if options.path:
+        return {"localhost"}
     shown = f"[{options.host}]" if ":" in options.host else options.host
     return local_names(options.host, port) if is_loopback(options.host) else {f"{shown}:{port}"}

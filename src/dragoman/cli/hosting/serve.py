@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from ..values import Commands
+from ..values import Commands, socket_path, uid_and_principal
 from .agents import installed_agent
 from .running import run_server
 from .settings import add_limit, add_settings
@@ -62,9 +62,10 @@ def options_of(found: "Configuration") -> "ServeOptions":
     from ...gateway.serving import ServeOptions, state_directory
 
     arguments = found.namespace()
-    host, _, port = arguments.listen.rpartition(":")
+    path = socket_path(arguments.listen)
+    host, _, port = ("127.0.0.1:0" if path else arguments.listen).rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise Error(f"--listen takes HOST:PORT, not {arguments.listen!r}")
+        raise Error(f"--listen takes HOST:PORT or unix:PATH, not {arguments.listen!r}")
     state = Path(arguments.state) if arguments.state else state_directory()
     signed = None
     if arguments.jwt:
@@ -81,6 +82,9 @@ def options_of(found: "Configuration") -> "ServeOptions":
         state=state,
         host=host.strip("[]"),
         port=int(port),
+        path=path,
+        socket_group=arguments.socket_group or "",
+        socket_users=dict(map(uid_and_principal, arguments.socket_user)),
         tokens=Path(arguments.token_file) if arguments.token_file else None,
         is_open=arguments.no_auth,
         tls=tuple(arguments.tls) if arguments.tls else None,

@@ -8,7 +8,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..values import PRESETS, count, days, delay, host_name, hosts, limit, origin, seconds, sha256, size
+from ..values import (
+    PRESETS,
+    count,
+    days,
+    delay,
+    host_name,
+    hosts,
+    limit,
+    origin,
+    seconds,
+    sha256,
+    size,
+    socket_user,
+)
 
 Shape = Literal["one", "many", "switch"]
 LIMITS = "limits."  # how the keys of limits begin, which are a table of the file
@@ -56,11 +69,22 @@ WHERE = (
         help="agent to host; may be repeated",
         told="coder",
     ),
-    Setting(key="listen", default="127.0.0.1:8765", metavar="HOST:PORT", help="address to listen on"),
+    Setting(key="listen", default="127.0.0.1:8765", metavar="HOST:PORT", help="address to listen on, or unix:PATH"),
     Setting(key="state", metavar="DIR", help="directory for sessions, tokens and logs", told="in XDG_STATE_HOME"),
 )
 ACCESS = (
     Setting(key="token_file", metavar="FILE", help="file that holds the tokens (see: dragoman gateway tokens)"),
+    Setting(
+        key="socket_group", metavar="GROUP", help="group that may open the Unix socket", told="its owner alone may"
+    ),
+    Setting(
+        key="socket_user",
+        shape="many",
+        read=socket_user,
+        metavar="USER=PRINCIPAL",
+        help="user who needs no token at the Unix socket, and the principal they are; may be repeated",
+        told="each user of this machine, under their name",
+    ),
     Setting(
         key="no_auth", shape="switch", default=False, help="require no token; allowed on loopback addresses only"
     ),

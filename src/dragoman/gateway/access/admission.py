@@ -1,8 +1,11 @@
-"""Admits clients by a bearer token, a signed one (JWT), or a certificate, and slows down guessing.
+"""Admits clients by a bearer token, a signed one (JWT), a certificate or as a user of a Unix socket.
 
-A client's rights stand in our own files or in a token that its issuer signed, never in its own messages.
+Guessing is slowed down.  A client's rights stand in our own files or in a token that its issuer signed, never in
+its own messages.
 """
 
+import logging
+import os
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -10,18 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 from ...transports.remote.server.accepted import WebRequest
 from ...transports.remote.server.answers import RequestRefused
+from ...transports.remote.unix_sockets import PeerCredentials
 from .throttle import Throttle
 from .tokens import PREFIX, Grant, TokenFile, TokenFileError, is_name
 
 if TYPE_CHECKING:
     from .signed import SignedTokens
 
+log = logging.getLogger("dragoman")
+
 SUBPROTOCOL = "acp"  # what is answered to a browser, which can send a token only as another one
 BEARER = "dragoman.bearer."
 COOKIE = "dragoman_token"  # of a page that this server has shown
 SAME_SITE = ("same-origin", "none")
 KNOWN_BY = 16  # characters of a token that whoever guesses at the rest of it has to know
-CERTIFICATE = "certificate"
+CERTIFICATE, PEER = "certificate", "peer"  # of the connection, beneath what is said on it
+PASSED_ON = ("forwarded", "x-forwarded-for", "x-real-ip", "via")  # headers that proxies add
 CHALLENGE = {"www-authenticate": "Bearer"}
 
 
@@ -47,12 +54,13 @@ class Admission:
         signed: "SignedTokens | None" = None,
         *,
         certificates: bool = False,
+        users: "SocketUsers | None" = None,
         anybody: str | None = None,
         damping: Throttle | None = None,
         refused: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.tokens, self._signed = tokens, signed
-        self._certificates, self._anybody = certificates, anybody
+        self._certificates, self._users, self._anybody = certificates, users, anybody
         self._damping = damping or Throttle()
         self._refused = refused
 
@@ -61,6 +69,8 @@ class Admission:
         token = _token(request)
         if self._certificates and (named := _named_by_certificate(request)):
             return named
+        if self._users and not token and (user := self._users.principal(request)):
+            return user
         principal = await self._by_token(token) if token else None
         if principal is None and self._anybody is not None and not token:
             return Principal(self._anybody, ("use", "admin"))
@@ -89,7 +99,7 @@ class Admission:
             return False
         if isinstance(principal.via, Grant):
             return self.tokens is not None and self.tokens.still_holds(principal.via)
-        if self._signed is not None and principal.via is not None and principal.via != CERTIFICATE:
+        if self._signed is not None and principal.via not in (None, CERTIFICATE, PEER):
             return self._signed.still_holds(principal.via)
         return True
 
@@ -113,6 +123,37 @@ class Admission:
             if grant := self.tokens.grant(token):
                 return Principal(grant.principal, tuple(grant.scopes), grant, grant.expires)
         return await self._signed.principal(token) if self._signed else None
+
+
+class SocketUsers:
+    """Who needs no token at a Unix socket: listed users, or every user of this machine by their name."""
+
+    def __init__(self, listed: Mapping[int, str]) -> None:
+        self._listed = listed
+
+    def principal(self, request: WebRequest) -> Principal | None:
+        """Whom the kernel names at the other end; None where that is not enough.
+
+        A request that a proxy passes on is its client's, not the proxy's.
+        """
+        peer: PeerCredentials | None = (request.scope.get("extensions") or {}).get("peer_credentials")
+        if peer is None or any(name in request.headers for name in PASSED_ON):
+            return None
+        name = self._listed.get(peer.uid, "") if self._listed else name_of_user(peer.uid)
+        if not is_name(name):
+            why = "is not in --socket-user" if self._listed else "has no name on this machine"
+            log.warning("a client of the Unix socket is refused: the uid %d %s", peer.uid, why)
+            return None
+        return Principal(name, ("use", "admin") if peer.uid == os.geteuid() else ("use",), PEER)
+
+
+def name_of_user(uid: int) -> str:
+    from ...foundation.unix import pwd  # which is not there on every system
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""
 
 
 def _sources(request: WebRequest, token: str) -> list[str]:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ...errors import AgentStartError
 from .proxies import open_tunnel, proxy_for
+from .unix_sockets import SCHEME
 
 CONNECTION = "acp-connection-id"
 SESSION = "acp-session-id"
@@ -53,6 +54,7 @@ class Address(Struct, frozen=True):
     host: str
     port: int
     target: str  # path and query
+    socket: str = ""  # the file of a Unix socket, which leads there
     zone: str = ""  # the network interface of a link-local IPv6 address; not sent to the server
 
     @property
@@ -67,6 +69,8 @@ class Address(Struct, frozen=True):
     @property
     def shown(self) -> str:
         """The URL for messages and logs: without its query, which may contain a secret."""
+        if self.socket:
+            return f"{SCHEME}://{self.socket}:{self.target.partition('?')[0]}"
         authority = self.authority.replace("]", f"%25{self.zone}]") if self.zone else self.authority
         return f"{self.scheme}://{authority}{self.target.partition('?')[0]}"
 
@@ -92,6 +96,9 @@ def read_url(url: str, headers: Mapping[str, str] | None = None) -> tuple[Addres
         port = parts.port
     except ValueError as exc:
         raise AgentStartError(f"this URL cannot be read: {exc}") from None
+    if parts.scheme == SCHEME:
+        address = _read_socket(parts.netloc, parts.path, parts.query)
+        return address, [_read_header(name, value) for name, value in (headers or {}).items()]
     if parts.scheme not in PORTS:
         told = f"there is no transport for {parts.scheme}://" if parts.scheme else f"{url[:80]!r} is no URL"
         raise AgentStartError(f"{told}; a URL looks like wss://example.com/acp or ws://127.0.0.1:8765/acp/coder")
@@ -110,6 +117,17 @@ def read_url(url: str, headers: Mapping[str, str] | None = None) -> tuple[Addres
         for name in (name for name, _ in sent if any(word in name for word in CREDENTIALS)):
             raise AgentStartError(f"credentials ({name}) are not sent to {address.shown} in the clear; use TLS")
     return address, sent
+
+
+def _read_socket(netloc: str, path: str, query: str) -> Address:
+    """A Unix socket, at which WebSocket is spoken: `unix:///run/acp.sock`, or with a target behind a colon."""
+    file, _, target = path.partition(":/")
+    if netloc or not file.startswith("/") or file.endswith("/"):
+        raise AgentStartError("a unix:// URL has an absolute path, such as unix:///run/dragoman/gateway.sock")
+    target = f"/{target}" if target else "/acp"
+    if not target.isascii() or any(character <= " " for character in target):
+        raise AgentStartError("the path of a URL has to be percent-encoded")
+    return Address("ws", "localhost", PORTS["ws"], f"{target}?{query}" if query else target, socket=unquote(file))
 
 
 def _read_zone(host: str) -> tuple[str, str]:
@@ -159,7 +177,9 @@ async def open_socket(
             options["ssl"].set_alpn_protocols(protocols)
         options["server_hostname"] = address.host
     async with asyncio.timeout(DIAL_TIMEOUT):
-        if (proxy := proxy_for(address)) is None:
+        if address.socket:
+            transport, protocol = await loop.create_unix_connection(factory, address.socket)
+        elif (proxy := proxy_for(address)) is None:
             transport, protocol = await loop.create_connection(factory, address.node, address.port, **options)
         else:
             tunnel = await open_tunnel(proxy, address)

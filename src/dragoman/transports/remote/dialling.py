@@ -15,12 +15,12 @@ async def dial(
     tls: ssl.SSLContext | None = None,
     patience: float = PATIENCE,
 ) -> Transport:
-    """A transport to an ACP server at a ws://, wss://, http:// or https:// URL.
+    """A transport to an ACP server at a ws://, wss://, http://, https:// or unix:// URL.
 
     After a drop it tries to reconnect for `patience` seconds.
     """
     try:
-        if url.strip().lower().startswith(("ws:", "wss:")):
+        if url.strip().lower().startswith(("ws:", "wss:", "unix:")):
             from .client.websocket import dial_websocket
 
             return await dial_websocket(url, headers=headers, tls=tls, patience=patience)

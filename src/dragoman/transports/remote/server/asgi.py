@@ -298,13 +298,13 @@ def read_request(scope: Scope) -> WebRequest:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         once = name in headers and name in ("host", "origin", CONNECTION, SESSION, LAST_EVENT, "authorization")
         headers[name] = "" if once else value
-    peer = scope.get("client")
+    peer, user = scope.get("client"), (scope.get("extensions") or {}).get("peer_credentials")
     return WebRequest(
         scope.get("method", "GET"),
         scope["path"],
         headers,
         scope.get("query_string", b"").decode("latin-1"),
-        peer[0] if peer else "",
+        peer[0] if peer else f"uid {user.uid}" if user else "",
         scope.get("scheme") in ("https", "wss"),
         scope,
     )

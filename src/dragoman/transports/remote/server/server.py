@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -18,6 +19,7 @@ from ....framing import MAX_FRAME
 from .. import libraries as libraries  # first: it says what to install
 from ..addresses import notice_silence
 from ..http2 import PREFACE
+from ..unix_sockets import SCHEME
 from .http1 import Http1Server
 from .http2 import Http2Server
 from .proxied import ProxyHeaderError, read_proxy_header
@@ -34,9 +36,12 @@ class Server:
 
     def __init__(self, sockets: asyncio.Server, host: str, is_secure: bool) -> None:
         self._sockets = sockets
-        self.port: int = sockets.sockets[0].getsockname()[1]
+        address = sockets.sockets[0].getsockname()
+        self.path: str = address if isinstance(address, str) else ""  # of a Unix socket
+        self.port: int = 0 if self.path else address[1]
         name = f"[{host}]" if ":" in host else host
-        self.authority = f"{name}:{self.port}"
+        self.authority = "localhost" if self.path else f"{name}:{self.port}"
+        self._leaves_path = False
         self._schemes = ("https", "wss") if is_secure else ("http", "ws")
 
     @property
@@ -46,9 +51,18 @@ class Server:
 
     async def stop_accepting(self) -> None:
         """Leave new connections to the other process that has the socket; open ones stay."""
+        self._leaves_path = True
         await stop_listening(self._sockets)
 
+    def clear_away(self) -> None:
+        """Take the file of a Unix socket away, unless somebody else listens at it."""
+        if self.path and not self._leaves_path:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+
     def url(self, path: str = "/acp", *, websocket: bool = False) -> str:
+        if self.path:
+            return f"{SCHEME}://{self.path}" if path == "/acp" else f"{SCHEME}://{self.path}:{path}"
         return f"{self._schemes[websocket]}://{self.authority}{path}"
 
 
@@ -69,7 +83,7 @@ async def listening(
     `gate` says how many sockets are taken; `proxied` of which addresses a connection begins with a header of the
     PROXY protocol, which only a server without TLS can read.
 
-    A `listener` is a socket that already listens; the address then only names it.
+    A `listener` is a socket that already listens, such as a Unix socket; the address then only names it.
     """
     loop = asyncio.get_running_loop()
     if tls:
@@ -79,9 +93,11 @@ async def listening(
     protocol = functools.partial(_Undecided, served)
     begin = functools.partial(loop.create_server, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=patience)
     sockets = await (begin(protocol, sock=listener) if listener else begin(protocol, host, port))
+    server = Server(sockets, host, tls is not None)
     try:
-        yield Server(sockets, host, tls is not None)
+        yield server
     finally:
+        server.clear_away()
         await stop_listening(sockets)
         await served.close(LAST_WORDS)
         with contextlib.suppress(TimeoutError):

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from ....foundation.owning import Work
+from ..unix_sockets import credentials_of
 from .answers import Event, Receive, Scope, Send
 
 log = logging.getLogger("dragoman")
@@ -125,7 +126,10 @@ def http_scope(
         "headers": headers,
         "client": tuple(peer[:2]) if isinstance(peer, tuple) else None,
         "server": tuple(own[:2]) if isinstance(own, tuple) else None,
-        "extensions": {"tls": {"object": transport.get_extra_info("ssl_object")}},
+        "extensions": {
+            "tls": {"object": transport.get_extra_info("ssl_object")},
+            "peer_credentials": credentials_of(transport),
+        },
     }
 
 
