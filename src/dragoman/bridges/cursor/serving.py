@@ -18,6 +18,7 @@ from ...gateway.access.tokens import TokenFile
 from ...gateway.agents.upstream import Hosted
 from ...gateway.gateway import Gateway, running
 from ...gateway.log.sqlite import SqliteEngine
+from ...gateway.operations.apart import OwnFiles, keep_apart
 from ...gateway.serving import CannotListen, environment, held_state, introduce_ourselves
 from ...host.permissions.engine import Preset
 from ...host.processes import Launch
@@ -72,6 +73,7 @@ async def cursor_bridge(options: CursorOptions) -> AsyncIterator[CursorBridge]:
         gateway = Gateway(SqliteEngine(options.state, "power"), hosted, checks=Checks(workspace=options.workspace))
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(running(gateway))
+            await keep_apart(OwnFiles(options.state, options.tokens), gateway.processes, gateway.workspaces)
             if options.tokens is None and not tokens.exists():
                 introduce_ourselves(options.state, tokens)
             titles = {name: launch.title or name for name, launch in options.agents.items()}
@@ -100,5 +102,6 @@ def _hosted(launch: Launch, options: CursorOptions) -> Hosted:
         env=None if launch.url else environment(launch),
         cwd=launch.directory,
         preset=options.preset,
+        apart=not launch.url,
         state=str(options.state / "host"),
     )

@@ -217,9 +217,9 @@ class Processes:
     async def close(self) -> None:
         """End them all."""
         await asyncio.gather(*(upstream.close() for _, _, upstream in self.running.entries()))
-        for one in (*self._isolations.values(), self._keeper):
+        for close in (*(isolation.close for isolation in self._isolations.values()), self._keeper.close):
             with contextlib.suppress(OSError):
-                await one.close()
+                await close()
 
 
 class Idleness:
