@@ -193,7 +193,8 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"relay"},
     ),
     "transports/remote": (
-        {"addresses", "proxies", "unix_sockets", "cookies", "libraries", "replay", "routing", "sse", "websocket_messages"},
+        {"addresses", "proxies", "unix_sockets", "cookies", "libraries"}
+        | {"replay", "routing", "sse", "websocket_messages"},
         {"limits"},
         {"http2"},
         {"client", "server"},

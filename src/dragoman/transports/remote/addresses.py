@@ -69,10 +69,9 @@ class Address(Struct, frozen=True):
     @property
     def shown(self) -> str:
         """The URL for messages and logs: without its query, which may contain a secret."""
-        if self.socket:
-            return f"{SCHEME}://{self.socket}:{self.target.partition('?')[0]}"
         authority = self.authority.replace("]", f"%25{self.zone}]") if self.zone else self.authority
-        return f"{self.scheme}://{authority}{self.target.partition('?')[0]}"
+        place = f"{SCHEME}://{self.socket}:" if self.socket else f"{self.scheme}://{authority}"
+        return f"{place}{self.target.partition('?')[0]}"
 
     @property
     def node(self) -> str:
@@ -104,9 +103,7 @@ def read_url(url: str, headers: Mapping[str, str] | None = None) -> tuple[Addres
         raise AgentStartError(f"{told}; a URL looks like wss://example.com/acp or ws://127.0.0.1:8765/acp/coder")
     if not parts.hostname:
         raise AgentStartError(f"a {parts.scheme}:// URL needs a host")
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if not target.isascii() or any(character <= " " for character in target):
-        raise AgentStartError("the path of a URL has to be percent-encoded")
+    target = _read_target(parts.path, parts.query)
     host, zone = _read_zone(parts.hostname)
     address = Address(parts.scheme, _read_host(host), port or PORTS[parts.scheme], target, zone)
     sent = [_read_header(name, value) for name, value in (headers or {}).items()]
@@ -124,10 +121,15 @@ def _read_socket(netloc: str, path: str, query: str) -> Address:
     file, _, target = path.partition(":/")
     if netloc or not file.startswith("/") or file.endswith("/"):
         raise AgentStartError("a unix:// URL has an absolute path, such as unix:///run/dragoman/gateway.sock")
-    target = f"/{target}" if target else "/acp"
+    target = _read_target(f"/{target}" if target else "/acp", query)
+    return Address("ws", "localhost", PORTS["ws"], target, socket=unquote(file))
+
+
+def _read_target(path: str, query: str) -> str:
+    target = (path or "/") + (f"?{query}" if query else "")
     if not target.isascii() or any(character <= " " for character in target):
         raise AgentStartError("the path of a URL has to be percent-encoded")
-    return Address("ws", "localhost", PORTS["ws"], f"{target}?{query}" if query else target, socket=unquote(file))
+    return target
 
 
 def _read_zone(host: str) -> tuple[str, str]:
