@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from patience import PATIENCE
 from textual.pilot import Pilot
 
 from dragoman.host.processes import Launch, find_agent
@@ -13,8 +14,6 @@ from dragoman.ui.driving.driver import ConversationDriver, DriveOptions
 from dragoman.ui.model.conversation import ConversationModel
 from dragoman.ui.tui.app import DragomanApp, TuiOptions
 from dragoman.ui.tui.pane import ConversationPane
-
-PATIENCE = 150.0
 
 
 class Driven:
@@ -87,12 +86,14 @@ async def screen(
     theme: str = "dragoman-dark",
     further: Sequence[DriveOptions] = (),
     is_reached: bool = True,
+    latest: bool = False,
+    keys: dict[str, str] | None = None,
 ) -> AsyncIterator[Driven]:
     """A screen with a conversation; the agent is reached when it is given."""
     launch = find_agent(agent) if isinstance(agent, str) else agent
-    first = DriveOptions(agent=launch, cwd=str(cwd))
-    app = DragomanApp(TuiOptions(first=first, tabs=list(further), theme=theme))
-    async with app.run_test(size=size) as pilot:
+    first = DriveOptions(agent=launch, cwd=str(cwd), latest=latest)
+    app = DragomanApp(TuiOptions(first=first, tabs=list(further), theme=theme, keys=keys or {}))
+    async with app.run_test(size=size, notifications=True) as pilot:
         driven = Driven(app, pilot)
         try:
             if is_reached:

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from driven import screen
+from textual.events import Paste
 
 from dragoman import schema as s
 from dragoman.ui.model import events as e
 from dragoman.ui.model.parts import Participant, PendingQuestion, QuestionChoice, WaitingPrompt
+from dragoman.ui.tui.plain_input import PlainInput
 
 HOSTILE = (
     "[bold red]markup[/]",
@@ -139,3 +141,11 @@ async def test_hostile_texts_in_every_field_are_shown_as_plain_text_and_act_on_n
             await driven.pilot.pause(0.05)
         assert driven.app.is_running
         assert driven.app.clipboard == ""
+
+
+async def test_what_is_pasted_into_a_line_is_written_out(shop: Path) -> None:
+    async with screen(shop) as driven:
+        await driven.press("f3")
+        await driven.shows("type to search")
+        driven.app.screen.query_one(PlainInput).post_message(Paste("a\x1b[31mb\u202ec\x07"))
+        await driven.shows("a\\u{1b}[31mb\\u{202e}c\\u{7}")

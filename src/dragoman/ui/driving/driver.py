@@ -21,12 +21,14 @@ from ..headless.wording import failure_told
 from ..model import events as e
 from ..model import intents as i
 from ..model.conversation import ConversationModel
-from ..model.parts import Link, ModelChange, PendingQuestion, QuestionChoice, WaitingPrompt
+from ..model.parts import Link, ModelChange, WaitingPrompt
 from .host import ScreenHost
+from .logins import AgentLogin
 
 START_PATIENCE = 600.0  # seconds an agent may take to start; a first start may have to fetch it
 MAX_QUEUE = 100  # prompts that wait
 STEERING = "_session/steering"
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries to reach an agent elsewhere again
 
 
 class DriveOptions(Struct, kw_only=True):
@@ -48,12 +50,15 @@ class ConversationDriver:
         self.options = options
         self.model = ConversationModel()
         self.host = ScreenHost(options.agent, options.preset, self.tell)
+        self.login = AgentLogin(self.host, self.notice)
         self.session: Session | None = None
         self.is_held = False  # waiting prompts are not sent: the turn before them was cancelled or failed
         self._on_change = on_change
         self._numbers = itertools.count(1)
         self._turns: dict[str, asyncio.Task[None]] = {}
         self._chores: set[asyncio.Task[None]] = set()
+        self._wanted_now = asyncio.Event()
+        self._pump: asyncio.Task[None] | None = None
 
     def tell(self, event: e.ModelEvent) -> None:
         """Take in something that happened."""
@@ -66,9 +71,31 @@ class ConversationDriver:
     # The way to the agent
 
     async def run(self) -> None:
-        """Reach the agent and serve the session until the connection ends; what goes wrong is told, not raised."""
-        self.tell(e.LinkTold(link=Link(kind="starting", since=time.monotonic())))
-        options, why = self.options, ""
+        """Reach the agent and serve the session until the connection ends; what goes wrong is told, not raised.
+
+        A connection to an agent elsewhere that breaks is made again, until the person leaves.
+        """
+        pause, since = FIRST_PAUSE, time.monotonic()
+        self.tell(e.LinkTold(link=Link(kind="starting", since=since)))
+        while True:
+            had_session = bool(self.model.id) and self.options.is_again
+            why, was_open = await self._serve()
+            if not (self.options.agent.url and (was_open or had_session)):
+                return
+            pause, since = (FIRST_PAUSE, time.monotonic()) if was_open else (min(pause * 2, LONGEST_PAUSE), since)
+            self.tell(e.LinkTold(link=Link(kind="reconnecting", since=since, why=why)))
+            self.options = structs.replace(self.options, session=self.model.id, latest=False, is_again=True)
+            self._wanted_now.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted_now.wait(), pause)
+
+    def try_now(self) -> None:
+        """Try to reach the agent at once, where a try is waited for."""
+        self._wanted_now.set()
+
+    async def _serve(self) -> tuple[str, bool]:
+        """Serve the session over one connection; gives why that ended, and whether the session was open."""
+        options, why, was_open = self.options, "", False
         try:
             async with start(
                 options.agent,
@@ -78,36 +105,38 @@ class ConversationDriver:
                 start_timeout=START_PATIENCE,
             ):
                 await self._open()
+                was_open = True
                 self.send_waiting()
-                pump = own(self._pump(), "updates between turns")
-                try:
-                    why = _told_end(await self.host.ended())
-                finally:
-                    pump.cancel()
-                    await asyncio.wait([pump])
+                why = _told_end(await self.host.ended())
         except Error as exc:
             why = failure_told(exc, options.agent, self.host)
         finally:
             await self._wind_up(why)
+        return why, was_open
 
     async def _wind_up(self, why: str) -> None:
-        for task in (*self._turns.values(), *self._chores):
+        ending = [*self._turns.values(), *self._chores, *([self._pump] if self._pump else [])]
+        for task in ending:
             task.cancel()
-        if ending := [*self._turns.values(), *self._chores]:
+        if ending:
             await asyncio.wait(ending)
+        self._pump = None
         for id in list(self.model.turns):
             self.tell(e.TurnOver(id=id, error=why or "the connection was closed", at=time.monotonic()))
         self.session = None
         remedy = "start the agent again"
         self.tell(e.LinkTold(link=Link(kind="lost", since=time.monotonic(), why=why, remedy=remedy)))
 
-    async def _pump(self) -> None:
-        """Take in what is told between turns."""
-        while session := self.session:
-            async for update in session.updates():
-                self.tell(e.UpdateTold(update=update, at=time.monotonic()))
-            if session is self.session:
-                return
+    def _listen_to(self, session: Session) -> None:
+        """Take in what is told between the turns of this session, and no more of the one before."""
+        self.session = session
+        if self._pump is not None:
+            self._pump.cancel()
+        self._pump = own(self._pumped(session), "updates between turns")
+
+    async def _pumped(self, session: Session) -> None:
+        async for update in session.updates():
+            self.tell(e.UpdateTold(update=update, at=time.monotonic()))
 
     # The session
 
@@ -119,7 +148,7 @@ class ConversationDriver:
                 session_id = await self._latest() if options.latest else options.session
                 return await self._use(session_id)
             except AuthRequired as exc:
-                await self._log_in(exc)
+                await self.login.log_in(exc)
 
     async def _latest(self) -> str:
         found = await self.sessions(self.options.cwd)
@@ -127,8 +156,11 @@ class ConversationDriver:
             raise WrongArgument("this agent has no session in this directory; leave out --continue to start one")
         return max(found, key=lambda session: session.updated_at or "").session_id
 
-    async def _use(self, session_id: str | None) -> None:
-        """Have this session, or a new one; what it was is told again where the agent can."""
+    async def _use(self, session_id: str | None, *, is_continued: bool = False) -> None:
+        """Have this session, or a new one; what it was is told again where the agent can.
+
+        With `is_continued` what is on the screen stays there.
+        """
         host, options, cwd = self.host, self.options, self.options.cwd
         began = time.monotonic()
         try:
@@ -138,23 +170,24 @@ class ConversationDriver:
                 session = await host.load_session(session_id, cwd)
             elif offered(host.agent_capabilities, "session_capabilities.resume"):
                 session = await host.resume_session(session_id, cwd)
+                is_continued = session_id == self.model.id
             else:
                 raise WrongArgument("this agent cannot continue an earlier session")
         except ResourceNotFound:
             if session_id is None:
                 raise
             if options.is_again:
-                await self._use(None)
+                await self._use(None, is_continued=True)
                 self.notice("the agent does not know the session any more; this is a new one", "warning")
                 return
             raise WrongArgument(f"this agent knows no session {session_id!r}") from None
-        self.session = session
         info = host.agent_info
         self.tell(
             e.SessionBegan(
                 id=session.id,
                 cwd=cwd,
                 agent=(info and (info.title or info.name)) or self.name,
+                is_continued=is_continued,
                 modes=session.modes,
                 config_options=session.config_options,
                 at=began,
@@ -162,6 +195,7 @@ class ConversationDriver:
         )
         for update in session.backlog():  # how long things took then is not known now
             self.tell(e.UpdateTold(update=update))
+        self._listen_to(session)
 
     @property
     def name(self) -> str:
@@ -171,32 +205,11 @@ class ConversationDriver:
             return " ".join(agent.args[1:2])
         return agent.name or agent.url or os.path.basename(agent.command)
 
-    async def _log_in(self, wanted: AuthRequired) -> None:
-        """Have the person choose how to log in, and log in."""
-        ways = [way for way in self.host.auth_methods if isinstance(way, s.AuthMethodAgent)]
-        if not ways:
-            raise wanted
-        choices = [QuestionChoice(id=way.id, label=way.name or way.id, allows=True) for way in ways]
-        choices.append(QuestionChoice(id="", label="Not now"))
-        words = "\n".join(f"{way.name}: {way.description}" for way in ways if way.description)
-        pending = PendingQuestion(
-            id="", kind="login", title="The agent wants you to log in", text=words, choices=choices
-        )
-        answer = await self.host.put(pending, lambda _: "not logged in")
-        if not answer.choice:
-            raise wanted
-        try:
-            await self.host.authenticate(answer.choice)
-        except AuthRequired:
-            raise
-        except Error as exc:
-            self.notice(f"the login failed: {failure_told(exc, self.options.agent, self.host)}", "error")
-
-    async def sessions(self, cwd: str | None = None) -> Sequence[s.SessionInfo]:
+    async def sessions(self, cwd: str | None = None, archived: str | None = None) -> Sequence[s.SessionInfo]:
         """The agent's stored sessions, the newest first; none where it does not list them."""
-        if not self.can("session_capabilities.list"):
+        if not offered(self.host.agent_capabilities, "session_capabilities.list"):
             return ()
-        found = await self.host.list_sessions(cwd)
+        found = await self.host.list_sessions(cwd, archived)
         if cwd is not None:
             here = os.path.realpath(cwd)
             found = [session for session in found if os.path.realpath(session.cwd) == here]
@@ -208,18 +221,40 @@ class ConversationDriver:
 
     async def go_to(self, session_id: str | None) -> None:
         """Leave this session and have another one, or a new one."""
+        if self.model.turns:
+            raise Error("a turn runs; stop it first, or open the other session in a new tab")
         await self._use(session_id)
 
-    async def fork(self) -> None:
-        """Go on in a copy of this session."""
+    async def fork(self, session_id: str | None = None) -> None:
+        """Go on in a copy of this session, or of another one."""
         if self.session is None:
             return
-        copy = await self.session.fork(self.options.cwd)
+        if self.model.turns:
+            raise Error("a turn runs; stop it first, and then fork the session")
+        source = session_id or self.session.id
+        copy = await self.host.fork_session(source, self.options.cwd)
         if offered(self.host.agent_capabilities, "load_session"):
             await self._use(copy.id)
         else:
-            self.session = copy
-            self.notice("you go on in a copy of the session; the session itself stays as it was")
+            self._listen_to(copy)
+        self.notice("you go on in a copy of the session; the session itself stays as it was")
+
+    async def rename(self, session_id: str, title: str) -> None:
+        """Give a session another title."""
+        if session_id == self.model.id:
+            await self._set(i.SetTitle(title=title))
+        else:
+            await self.host.agent.set_title(s.SetSessionTitleRequest(session_id=session_id, title=title))
+
+    async def archive(self, session_id: str) -> None:
+        """Put a session away; one that is open is left for a new one."""
+        await self.host.agent.archive_session(s.ArchiveSessionRequest(session_id=session_id))
+        if session_id == self.model.id:
+            await self._use(None)
+
+    async def unarchive(self, session_id: str) -> None:
+        """Take a session out again."""
+        await self.host.agent.unarchive_session(s.UnarchiveSessionRequest(session_id=session_id))
 
     # What a person asks for
 
@@ -239,6 +274,9 @@ class ConversationDriver:
                     self.tell(e.PromptWaits(prompt=structs.replace(waiting, prompt=blocks)))
             case i.DropWaiting(id=id):
                 self.tell(e.PromptDropped(id=id))
+            case i.TypeInto(terminal_id=id, text=text):
+                if (terminal := self.host.own_terminal(id)) is not None:
+                    self.do(terminal.input(text))
             case _:
                 self.do(self._set(intent))
 
@@ -312,7 +350,7 @@ class ConversationDriver:
             over = structs.replace(await self._heard(turn), id=id)
         except AuthRequired as exc:
             try:
-                await self._log_in(exc)
+                await self.login.log_in(exc)
             except Error as refused:
                 over = e.TurnOver(id=id, error=failure_told(refused, self.options.agent, self.host))
             else:

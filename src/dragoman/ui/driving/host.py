@@ -15,16 +15,32 @@ from ...host.permissions import Preset, Question
 from ...host.processes import Launch
 from ...host.terminals import Size, Terminal
 from ...host.terminals.running import SHELL, execution
+from ...signatures import extension
 from ..headless.wording import doing
 from ..model import events as e
 from ..model.intents import AnswerQuestion
-from ..model.parts import PendingQuestion, QuestionChoice
+from ..model.parts import Participant, PendingQuestion, QuestionChoice
 
 ARMING = 0.4  # seconds before a yes counts, whatever the screen does
 OWN = "the user's own commands"  # the session of commands that the agent has nothing to do with
+MOST_PEOPLE = 100  # at one session
 MAX_FORM = 8000  # characters of a form's message
 
 Tell = Callable[[e.ModelEvent], object]
+
+
+class PersonPresent(msgspec.Struct):
+    """Somebody who has a session open at a gateway."""
+
+    principal: str
+    role: str = ""
+    seats: int = 1
+
+
+class Presence(msgspec.Struct):
+    """A gateway tells who has a session open."""
+
+    people: list[PersonPresent] = []
 
 
 class ScreenHost(Host):
@@ -38,6 +54,7 @@ class ScreenHost(Host):
             arming=ARMING,
             at_once=True,
         )
+        self.launch = agent
         self.missing_files = agent.missing
         self._tell = tell
         self._numbers = itertools.count(1)
@@ -127,6 +144,17 @@ class ScreenHost(Host):
                 title=doing(event), allowed=False, why=str(event.get("why") or ""), tool_call_id=call
             )
             self._tell(msgspec.structs.replace(told, at=time.monotonic()))
+
+    @extension("_dragoman/presence")
+    def presence(self, told: Presence) -> None:
+        """Take in who has the session open."""
+        people = [
+            Participant(
+                name=each.principal, role=each.role, client=f"{each.seats} clients" if each.seats > 1 else ""
+            )
+            for each in told.people[:MOST_PEOPLE]
+        ]
+        self._tell(e.PeopleTold(people=people))
 
     # Commands
 

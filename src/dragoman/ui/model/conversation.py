@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import structs
+
 from ... import schema as s
 from ...transcript import UNFINISHED, Entry, Message, ToolCallEntry, Transcript
 from . import events as e
@@ -11,6 +13,7 @@ from .parts import (
     Link,
     ModelChange,
     ModelPart,
+    OwnCommand,
     Participant,
     PendingQuestion,
     SettledQuestion,
@@ -43,6 +46,7 @@ class ConversationModel:
         self._spans: list[Span] = []  # of the entries, in their order
         self._places: dict[int, int] = {}  # of the entries, by their identity
         self._seen = 0  # how many entries of the transcript have a place
+        self._own: dict[str, OwnCommand] = {}  # the person's own commands, by their terminals
         for event in happened:
             self.apply(event)
 
@@ -101,15 +105,16 @@ class ConversationModel:
     def _begin(self, event: e.SessionBegan) -> ModelChange:
         """Begin anew; only what the person has not sent yet is still theirs."""
         self.id, self.cwd, self.agent, self.modes = event.id, event.cwd, event.agent, event.modes
-        self.transcript, self.terminals, self.people = Transcript(), TerminalTable(), ()
-        self.entries, self._spans, self._places, self._seen = [], [], {}, 0
-        self.questions, self.turns = {}, {}
+        self.questions, self.turns, self.people = {}, {}, ()
+        if not event.is_continued:
+            self.transcript, self.terminals, self._own = Transcript(), TerminalTable(), {}
+            self.entries, self._spans, self._places, self._seen = [], [], {}, 0
         self.transcript.config_options, self.transcript.title = event.config_options, event.title
         self.link = Link(kind="connected", since=event.at)
         parts: frozenset[ModelPart] = frozenset(
             {"transcript", "questions", "terminals", "options", "people", "link", "state"}
         )
-        return ModelChange(parts, is_new=True)
+        return ModelChange(parts, is_new=not event.is_continued)
 
     def _update(self, update: s.SessionUpdate, at: float | None) -> ModelChange:
         touched = self.transcript.apply(update)
@@ -169,12 +174,19 @@ class ConversationModel:
             case e.TerminalBegan(id=id, command=command, is_mine=is_mine, columns=columns, rows=rows):
                 view = TerminalView(id, command, is_mine=is_mine, columns=columns, rows=rows)
                 has_changed = self.terminals.begin(view)
+                if has_changed and is_mine:
+                    self._own[id] = OwnCommand(terminal_id=id, command=view.command)
+                    return structs.replace(self._add(self._own[id], event.at, "terminals"), terminals=(id,))
             case e.TerminalPrinted(id=id, text=text):
                 has_changed = self.terminals.print(id, text)
             case e.TerminalSized(id=id, columns=columns, rows=rows):
                 has_changed = self.terminals.size(id, columns, rows)
             case e.TerminalOver(id=id, status=status):
                 has_changed = self.terminals.end(id, status)
+                if has_changed and (own := self._own.pop(id, None)) is not None:
+                    self.span(own).told(event.at)
+                    parts: frozenset[ModelPart] = frozenset({"terminals", "transcript"})
+                    return ModelChange(parts, (own,), (id,))
             case _:
                 return NOTHING
         return ModelChange(frozenset({"terminals"}), terminals=(id,)) if has_changed else NOTHING

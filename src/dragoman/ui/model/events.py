@@ -16,7 +16,7 @@ class _Event(Bare, kw_only=True, tag_field="event"):
 
 
 class SessionBegan(_Event, kw_only=True, tag="session"):
-    """A session is open, new or once more: what is told of it from here on is all there is."""
+    """A session is open, new or once more: what is told of it from here on is all there is, unless it goes on."""
 
     id: str
     cwd: str = ""
@@ -24,6 +24,7 @@ class SessionBegan(_Event, kw_only=True, tag="session"):
     modes: s.SessionModeState | None = None
     config_options: Sequence[s.SessionConfigOption] = ()
     title: str | None = None
+    is_continued: bool = False  # what was told before is still true: the transcript goes on
 
 
 class UpdateTold(_Event, kw_only=True, tag="update"):

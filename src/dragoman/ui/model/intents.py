@@ -61,4 +61,13 @@ class SetTitle(_Intent, kw_only=True, tag="set_title"):
     title: str
 
 
-Intent = GivePrompt | CancelTurn | AnswerQuestion | SetMode | SetOption | EditWaiting | DropWaiting | SetTitle
+class TypeInto(_Intent, kw_only=True, tag="type"):
+    """Type something into the terminal of a command of the person's own."""
+
+    terminal_id: str
+    text: str
+
+
+Intent = (
+    GivePrompt | CancelTurn | AnswerQuestion | SetMode | SetOption | EditWaiting | DropWaiting | SetTitle | TypeInto
+)

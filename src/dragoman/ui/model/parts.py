@@ -86,7 +86,14 @@ class SettledQuestion(Bare, kw_only=True):
     tool_call_id: str = ""
 
 
-ShownEntry = Entry | SettledQuestion  # what a person reads, in order
+class OwnCommand(Bare, kw_only=True):
+    """A command that the person ran; the agent knows nothing of it unless it is told."""
+
+    terminal_id: str
+    command: str
+
+
+ShownEntry = Entry | SettledQuestion | OwnCommand  # what a person reads, in order
 
 
 class Span(Struct):

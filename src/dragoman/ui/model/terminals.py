@@ -27,6 +27,14 @@ class TerminalView:
         return rows
 
     @property
+    def text(self) -> str:
+        """What is on it, without colours; a line that was too long for a row is one line."""
+        parts = list[str]()
+        for row in self.rows:
+            parts.append(row.text if row.continues else f"{row.text.rstrip()}\n")
+        return "".join(parts)
+
+    @property
     def is_failed(self) -> bool:
         """Whether its command has ended and did not succeed."""
         return self.status is not None and bool(self.status.exit_code or self.status.signal)

@@ -1,7 +1,9 @@
 """The program: conversations in tabs, the lists to choose from, and the keys that hold everywhere."""
 
 import asyncio
-from collections.abc import Iterable
+import os
+import signal
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, structs
 from textual import on, work
@@ -13,21 +15,26 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from ... import schema as s
-from ...host.processes import find_agent, known_agents
 from ..driving.driver import DriveOptions
 from ..model import intents as i
+from ..model.export import as_document, file_name
+from .choosing.agents import choose_agent
+from .choosing.options import choose_model, choose_option
+from .choosing.picker import Item, Picker, TextPrompt
+from .choosing.sessions import choose_session
+from .choosing.texts import SessionTexts
+from .entries.attachments import AttachmentLine, OpenedPictures
 from .entries.diff import Layout
-from .header import option_name
 from .help import HelpScreen
 from .layout import KeptLayout, KeptTab
 from .pane import ConversationPane
-from .picking import Item, Picker, TextPrompt
 from .theme import DARK, LIGHT, TERMINAL, THEMES, colours
 from .words import line
 from .writing.completing import Completions
 from .writing.composer import PromptEditor
-from .writing.editing import edited
 from .writing.history import PromptHistory
+from .writing.outside import edited, run_here
+from .writing.terminal_keys import have_alt_digits
 
 MARKS = {"idle": "", "working": " ●", "asking": " ?", "broken": " ✗"}
 LAYOUTS: tuple[Layout, ...] = ("auto", "unified", "split")
@@ -71,10 +78,10 @@ class DragomanApp(App[None]):
         Binding("ctrl+x", "drop_chip", "take off", show=False, id="drop_chip"),
         Binding("ctrl+y", "copy_last", "copy the last message", show=False, id="copy_last"),
         Binding("ctrl+r", "restart", "start again", show=False, id="restart"),
-        Binding("alt+1", "tab(0)", show=False),
-        Binding("alt+2", "tab(1)", show=False),
-        Binding("alt+3", "tab(2)", show=False),
-        Binding("alt+4", "tab(3)", show=False),
+        Binding("f5", "give_output", "give your command's output", show=False, priority=True, id="give_output"),
+        Binding("f9", "follow", "follow the agent", show=False, priority=True, id="follow"),
+        Binding("ctrl+z", "suspend_process", "to the shell", show=False, id="suspend"),
+        *(Binding(f"alt+{at + 1}", f"tab({at})", show=False, priority=True) for at in range(9)),
     ]
 
     def __init__(self, options: TuiOptions) -> None:
@@ -90,6 +97,8 @@ class DragomanApp(App[None]):
             self.register_theme(theme)
         self.theme = options.theme
         self.set_keymap(options.keys)
+        self._pictures = OpenedPictures()
+        have_alt_digits()
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The colours of our roles, in themes that are not ours."""
@@ -103,6 +112,15 @@ class DragomanApp(App[None]):
         for options in (self._options.first, *self._options.tabs):
             self.open_tab(options)
         self.show_tab(0)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, self._end)
+
+    def _end(self) -> None:
+        """Somebody ends the program, or its terminal is gone: leave as the person would."""
+        self.run_worker(self.action_quit(), exclusive=True, group="quit")
+
+    def on_unmount(self) -> None:
+        self._pictures.close()
 
     @property
     def pane(self) -> ConversationPane:
@@ -117,6 +135,7 @@ class DragomanApp(App[None]):
             self.notify(f"{MAX_TABS} conversations are open already", severity="warning", markup=False)
             return
         pane = ConversationPane(options, self._history)
+        pane.driver.login.run_here = self._run_here
         self.panes.append(pane)
         self._panes.mount(pane)
         self.show_tab(len(self.panes) - 1)
@@ -146,6 +165,9 @@ class DragomanApp(App[None]):
         pane = message.pane
         kind = pane.model.state.kind
         before, pane.last_kind = pane.last_kind, kind
+        if not pane.model.turns and len(pane.model.entries) != pane.kept:
+            pane.kept = len(pane.model.entries)
+            SessionTexts().keep(pane.driver.name, pane.model)
         if before != kind and kind in ("asking", "idle", "broken") and before in ("working", "asking"):
             pane.has_news = pane is not self.pane
             if kind == "asking" or not self._has_focus:
@@ -187,24 +209,9 @@ class DragomanApp(App[None]):
     @work
     async def action_new_tab(self) -> None:
         """Choose an agent, and begin a conversation with it."""
-        agents = known_agents()
-        items = []
-        for name, launch in agents.items():
-            missing = "" if launch.is_installed else f"not installed: {launch.install}"
-            is_current = name == self.pane.driver.options.agent.name
-            title = launch.title if launch.title != name else ""
-            group = "Installed" if launch.is_installed else "Known"
-            items.append(Item(name, name, missing or title, is_current, group))
-        items.sort(key=lambda item: item.group != "Installed")
-        chosen = await self.push_screen_wait(Picker("Which agent?", items))
-        if chosen is not None:
-            launch = find_agent(chosen[1])
-            if launch.is_installed:
-                first = self.pane.driver.options
-                self.open_tab(structs.replace(first, agent=launch, session=None, latest=False))
-            else:
-                told = f"{chosen[1]} is not installed; to install it: {launch.install}"
-                self.notify(told, severity="warning", markup=False)
+        if (launch := await choose_agent(self)) is not None:
+            first = self.pane.driver.options
+            self.open_tab(structs.replace(first, agent=launch, session=None, latest=False, is_again=False))
 
     @work
     async def action_close_tab(self) -> None:
@@ -218,56 +225,12 @@ class DragomanApp(App[None]):
     @work
     async def action_model(self) -> None:
         """Choose the model."""
-        options = self.pane.model.transcript.config_options
-        known = [each for each in options if isinstance(each, s.SessionConfigSelect)]
-        model = next((each for each in known if each.category == "model"), None)
-        if model is None:
-            self.notify("this agent offers no choice of models", markup=False)
-        else:
-            await self._choose_value(model)
+        await choose_model(self)
 
     @work
     async def action_options(self) -> None:
         """Choose an option and give it another value."""
-        model = self.pane.model
-        items = [
-            Item(f"mode {mode.id}", mode.name, mode.description or "", mode.id == model.mode, "Mode")
-            for mode in (model.modes.available_modes if model.modes else ())
-        ]
-        options = {each.id: each for each in model.transcript.config_options if not isinstance(each, s.Raw)}
-        for option in options.values():
-            value = (
-                option_name(option)
-                if isinstance(option, s.SessionConfigSelect)
-                else "on"
-                if option.current_value
-                else "off"
-            )
-            items.append(
-                Item(f"option {option.id}", option.name, f"{value}  {option.description or ''}", group="Options")
-            )
-        if not items:
-            self.notify("this agent has no options", markup=False)
-            return
-        if (chosen := await self.push_screen_wait(Picker("Options", items))) is None:
-            return
-        kind, _, id = chosen[1].partition(" ")
-        if kind == "mode":
-            self.pane.driver.carry_out(i.SetMode(mode=id))
-        elif isinstance(option := options[id], s.SessionConfigBoolean):
-            self.pane.driver.carry_out(i.SetOption(id=id, value=not option.current_value))
-        else:
-            await self._choose_value(option)
-
-    async def _choose_value(self, option: s.SessionConfigSelect) -> None:
-        items = []
-        for entry in option.options:
-            group = entry.name if isinstance(entry, s.SessionConfigSelectGroup) else ""
-            for each in entry.options if isinstance(entry, s.SessionConfigSelectGroup) else [entry]:
-                is_current = each.value == option.current_value
-                items.append(Item(each.value, each.name, each.description or "", is_current, group))
-        if (chosen := await self.push_screen_wait(Picker(line(option.name, 60).plain, items))) is not None:
-            self.pane.driver.carry_out(i.SetOption(id=option.id, value=chosen[1]))
+        await choose_option(self)
 
     def action_next_mode(self) -> None:
         """Have the session in its next mode."""
@@ -279,32 +242,23 @@ class DragomanApp(App[None]):
 
     @work
     async def action_sessions(self) -> None:
-        """Look through the agent's sessions: go on with one, name it, delete it."""
-        pane, driver = self.pane, self.pane.driver
-        if not driver.can("session_capabilities.list"):
-            self.notify("this agent does not list its sessions", markup=False)
-            return
-        items = [
-            Item(
-                each.session_id,
-                each.title or "without a title",
-                f"{_day(each.updated_at)}  {each.cwd}",
-                each.session_id == pane.model.id,
-            )
-            for each in await driver.sessions()
-        ]
-        keys = [("ctrl+t", "in a new tab"), ("ctrl+d", "delete")]
-        keys += [("ctrl+f", "fork this one")] if driver.can("session_capabilities.fork") else []
-        chosen = await self.push_screen_wait(Picker("Sessions", [Item("", "New session"), *items], keys))
-        match chosen:
-            case ("enter", id):
-                driver.do(driver.go_to(id or None))
-            case ("ctrl+t", id):
-                self.open_tab(structs.replace(driver.options, session=id or None, latest=False))
-            case ("ctrl+d", id) if id and id != pane.model.id:
-                driver.do(driver.host.delete_session(id))
-            case ("ctrl+f", _):
-                driver.do(driver.fork())
+        """Look through the sessions of the agents that are open."""
+        await choose_session(self)
+
+    @work
+    async def action_export(self, kind: str) -> None:
+        """Write the conversation to a file, as Markdown or JSON."""
+        model = self.pane.model
+        suggested = os.path.join(model.cwd, f"{file_name(model)}.{kind}")
+        if path := await self.push_screen_wait(TextPrompt("Write it to which file?", suggested)):
+            try:
+                with open(os.path.join(model.cwd, os.path.expanduser(path)), "xb") as out:
+                    out.write(as_document(model, kind))
+            except OSError as exc:
+                told = f"not written: {exc.strerror}. Choose another name or directory than {path}"
+                self.notify(told, severity="error", markup=False)
+            else:
+                self.notify(f"written: {path}", markup=False)
 
     @work
     async def action_rename(self) -> None:
@@ -343,6 +297,20 @@ class DragomanApp(App[None]):
         self.pane.transcript.set_layout(kind)
         self.notify(f"changes are shown: {'as there is room' if kind == 'auto' else kind}", markup=False, timeout=2)
 
+    def action_give_output(self) -> None:
+        """Have the output of the person's last command go along with the next prompt."""
+        if not self.pane.attach_output():
+            self.notify("no command of yours has ended here; !COMMAND runs one", markup=False)
+
+    def action_follow(self) -> None:
+        """Show the file that the agent is at, or do not."""
+        following = self.pane.following
+        following.follow(not following.is_following)
+
+    @on(AttachmentLine.OpenWanted)
+    def _open_wanted(self, message: AttachmentLine.OpenWanted) -> None:
+        self.notify(self._pictures.open(message.block), markup=False)
+
     def action_drop_chip(self) -> None:
         """Take off what was attached last."""
         self.pane.drop_chip()
@@ -364,7 +332,9 @@ class DragomanApp(App[None]):
 
     def action_restart(self) -> None:
         """Start an agent again that is gone."""
-        if self.pane.model.link.kind == "lost":
+        if self.pane.model.link.kind == "reconnecting":
+            self.pane.driver.try_now()
+        elif self.pane.model.link.kind == "lost":
             driver = self.pane.driver
             driver.options = structs.replace(
                 driver.options, session=self.pane.model.id or None, latest=False, is_again=True
@@ -387,6 +357,14 @@ class DragomanApp(App[None]):
         yield SystemCommand("New conversation", "With any agent, in a new tab", self.action_new_tab)
         yield SystemCommand("Rename session", "Give the session another title", self.action_rename)
         yield SystemCommand("Fork session", "Go on in a copy of the session", self.action_fork)
+        yield SystemCommand(
+            "Export as Markdown", "Write the conversation to a file", lambda: self.action_export("md")
+        )
+        yield SystemCommand(
+            "Export as JSON", "Write the conversation to a file", lambda: self.action_export("json")
+        )
+        yield SystemCommand("Follow the agent", "Show the file that it is at", self.action_follow)
+        yield SystemCommand("Give output", "Of your last command, with the next prompt", self.action_give_output)
         yield SystemCommand("Waiting prompts", "Edit or drop what waits", self.action_queue)
         yield SystemCommand("Changes", "Unified, side by side, or as there is room", self.action_diff_layout)
         yield SystemCommand("Copy last message", "To the clipboard", self.action_copy_last)
@@ -398,6 +376,8 @@ class DragomanApp(App[None]):
     async def action_quit(self) -> None:
         """Let go of all agents, and leave."""
         KeptLayout(tabs=[_kept(pane) for pane in self.panes]).save()
+        for pane in self.panes:
+            SessionTexts().keep(pane.driver.name, pane.model)
         await asyncio.gather(*(pane.leave() for pane in self.panes))
         self.exit()
 
@@ -419,6 +399,15 @@ class DragomanApp(App[None]):
         if text is not None:
             self.pane.composer.write(text)
 
+    async def _run_here(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
+        """Lend the person's terminal to a program until it ends."""
+        with self.suspend():
+            return run_here(command, environment)
+
+    @on(PromptEditor.HelpWanted)
+    def _help_wanted(self) -> None:
+        self.action_help()
+
     @on(PromptEditor.HistoryWanted)
     @work
     async def _history_wanted(self) -> None:
@@ -435,7 +424,3 @@ def _kept(pane: ConversationPane) -> KeptTab:
 
 def _text(prompt: Iterable[s.ContentBlock]) -> str:
     return "\n".join(block.text for block in prompt if isinstance(block, s.TextContent))
-
-
-def _day(time: str | None) -> str:
-    return (time or "")[:16].replace("T", " ")

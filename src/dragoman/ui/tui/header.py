@@ -44,8 +44,10 @@ class HeaderLine(Static):
 
 def _place(model: ConversationModel, room: int) -> Content:
     directory = model.cwd.rstrip("/").rpartition("/")[2] or model.cwd or "…"
-    title = line(f" ▸ {model.title}", max(room - len(directory), 0) or 1) if model.title else Content("")
-    return Content.assemble(line(directory, max(room, 1), "bold"), title if room > len(directory) + 6 else "")
+    named = line(directory, max(room, 1), "bold")
+    if not model.title or room <= len(directory) + 6:
+        return named
+    return Content.assemble(named, " ", line(f"▸ {model.title}", room - len(directory) - 1))
 
 
 def option_name(option: s.SessionConfigSelect) -> str:

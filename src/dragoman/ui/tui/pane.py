@@ -14,22 +14,28 @@ from textual.message import Message
 from textual.widgets import Static
 
 from ... import schema as s
+from ...errors import Error
 from ...foundation.owning import own
 from ..driving.driver import ConversationDriver, DriveOptions
+from ..headless.attachments import attached
 from ..model import intents as i
 from ..model.parts import ModelChange, ModelPart
 from .deciding.questions import QuestionPanel
+from .entries.attachments import AttachmentLine
+from .entries.command import CommandCard
 from .entries.folding import Folded
+from .following import FollowView
 from .header import HeaderLine
 from .side import SidePanel
 from .transcript import TranscriptView
-from .words import line
+from .words import line, shown
 from .writing.completing import Completions
 from .writing.composer import PromptEditor
 from .writing.history import PromptHistory
 
 PROMPT = "\u276f "
 TAKEN = "jk"  # letters that the transcript takes
+MAX_OUTPUT = 64 * 1024  # characters of a command's output that go along
 NARROW = 100  # columns below which there is no side panel
 SOON = 1 / 30  # seconds in which changes are gathered before they are painted
 
@@ -44,6 +50,8 @@ class ConversationPane(Vertical):
     ConversationPane.narrow SidePanel { display: none; }
     ConversationPane.narrow > .status.full { display: block; }
     ConversationPane.panel SidePanel { display: block; }
+    ConversationPane > .link { height: auto; padding: 0 1; display: none; }
+    ConversationPane > .link.full { display: block; }
     ConversationPane > .input { height: auto; border-top: solid $line; }
     ConversationPane > .input > Static { width: 2; color: $moving; text-style: bold; }
     ConversationPane.asks > .input { display: none; }
@@ -74,12 +82,15 @@ class ConversationPane(Vertical):
         self.transcript = TranscriptView(self.model)
         self.side = SidePanel(self.model)
         self.questions = QuestionPanel(self.model)
+        self.following = FollowView(self.model)
         self.composer = PromptEditor(history)
         self.completions = Completions(self.driver, self.composer)
         self.attached: list[s.ContentBlock] = []
         self.last_kind = "idle"  # how it stood when that was told last
+        self.kept = 0  # entries of which the words were kept for the list of sessions
         self.has_news = False  # something happened that the person has not seen
         self._status = Static(Content(""), classes="status")
+        self._link = Static(Content(""), classes="link")
         self._chips = Static(Content(""), classes="chips")
         self._hint = Static(Content(""), classes="hint")
         self._parts: set[ModelPart] = set()
@@ -93,7 +104,9 @@ class ConversationPane(Vertical):
         with Horizontal():
             yield self.transcript
             yield self.side
+        yield self.following
         yield self._status
+        yield self._link
         yield self.questions
         yield self.completions
         yield self._chips
@@ -159,8 +172,10 @@ class ConversationPane(Vertical):
             summary = self.side.summary()
             self._status.update(summary)
             self._status.set_class(bool(summary.plain), "full")
+            self.following.draw()
         if parts & {"questions", "link"}:
             self._show_questions()
+            self._draw_link()
         if "options" in parts:
             self.completions.refresh_commands()
         if parts & {"state", "queue", "options"}:
@@ -179,10 +194,25 @@ class ConversationPane(Vertical):
         """Whether the person sees it."""
         return bool(self.display) and self.screen.is_current
 
+    def _draw_link(self) -> None:
+        """Say why the agent is not reached, and what comes of it."""
+        link = self.model.link
+        self._link.set_class(link.kind in ("reconnecting", "lost"), "full")
+        if link.kind == "reconnecting":
+            words = Content.assemble(
+                ("○ not connected: ", "$warn"), shown(link.why or "the connection broke", "$warn")
+            )
+            self._link.update(words + Content.styled("\n  it is tried again; ^R tries at once", "$quiet"))
+        elif link.kind == "lost":
+            words = Content.assemble(("✗ ", "$bad"), shown(link.why or "the agent is gone", "$bad"))
+            self._link.update(words)
+
     def _draw_hint(self) -> None:
         state = self.model.state
         if state.kind == "broken":
             words = "^R start the agent again   ^Q quit"
+        elif self.model.link.kind == "reconnecting":
+            words = "⏎ queue   ^R try at once   ^Q quit"
         elif self.driver.is_held and self.model.queue:
             words = f"⏎ send what waits ({len(self.model.queue)})   F7 queue   ^P palette   F1 help"
         elif self.model.turns:
@@ -212,7 +242,8 @@ class ConversationPane(Vertical):
         """Go to the entry above or below that can be opened."""
         found = self.transcript.foldable()
         focused = self.screen.focused
-        at = found.index(focused) if isinstance(focused, Folded) and focused in found else len(found)
+        is_inside = isinstance(focused, Folded | AttachmentLine) and focused in found
+        at = found.index(focused) if is_inside else len(found)  # type: ignore[arg-type]
         if 0 <= at + step < len(found):
             found[at + step].focus()
             found[at + step].scroll_visible(animate=False)
@@ -250,6 +281,38 @@ class ConversationPane(Vertical):
         if command:
             self.driver.run_command(command)
 
+    def attach_output(self) -> bool:
+        """Have what the person's last command printed go along with the next prompt; False where there is none."""
+        ended = [view for view in self.model.terminals.views.values() if view.is_mine and view.is_over]
+        if not ended:
+            return False
+        view = ended[-1]
+        status = view.status or s.TerminalExitStatus()
+        how = f"signal {status.signal}" if status.signal else f"exit status {status.exit_code}"
+        text = view.text[-MAX_OUTPUT:]
+        self.attached.append(
+            s.TextContent(text=f"I ran this command:\n{view.command}\nIt printed ({how}):\n{text}")
+        )
+        self.draw_chips()
+        self.composer.focus()
+        return True
+
+    @on(CommandCard.Typed)
+    def _typed(self, message: CommandCard.Typed) -> None:
+        message.stop()
+        self.driver.carry_out(message.intent)
+
+    @on(PromptEditor.Dropped)
+    def _dropped(self, message: PromptEditor.Dropped) -> None:
+        """Have files go along whose paths were dragged in."""
+        message.stop()
+        for path in message.paths:
+            try:
+                self.attached += attached([path], self.driver.host.agent_capabilities.prompt_capabilities)
+            except Error as exc:
+                self.driver.notice(str(exc), "warning")
+        self.draw_chips()
+
     @on(PromptEditor.Pasted)
     def _pasted(self, message: PromptEditor.Pasted) -> None:
         """Have a long text as a chip instead of among the words."""
@@ -286,7 +349,7 @@ class ConversationPane(Vertical):
 def _told(block: s.ContentBlock) -> str:
     match block:
         case s.TextContent(text=text):
-            return f"{text.count(chr(10)) + 1} lines of text"
+            return f"{text.rstrip().count(chr(10)) + 1} lines of text"
         case s.ResourceLink(name=name):
             return name
         case s.ImageContent(mime_type=kind, data=data):

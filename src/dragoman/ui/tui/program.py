@@ -29,5 +29,8 @@ def _kept(options: DriveOptions) -> list[DriveOptions]:
     for tab in KeptLayout.load().tabs:
         if tab.cwd == options.cwd and tab.session:
             launch = find_agent(tab.agent)
-            found.append(DriveOptions(agent=launch, cwd=tab.cwd, preset=options.preset, session=tab.session))
+            kept = DriveOptions(
+                agent=launch, cwd=tab.cwd, preset=options.preset, session=tab.session, is_again=True
+            )
+            found.append(kept)
     return found

@@ -11,7 +11,9 @@ from textual.widgets import Static
 from ... import schema as s
 from ...transcript import Message, ToolCallEntry, TurnEnd
 from ..model.conversation import ConversationModel
-from ..model.parts import ShownEntry
+from ..model.parts import OwnCommand, ShownEntry
+from .entries.attachments import AttachmentLine
+from .entries.command import CommandCard
 from .entries.diff import Layout
 from .entries.folding import Folded
 from .entries.messages import AgentMessage, ThoughtLine, UserMessage
@@ -21,7 +23,7 @@ from .entries.tool import ToolCard
 MOST = 200  # entries that are on the screen at once; those before them come back on a key
 MORE = 100  # that come back at a time
 
-EntryWidget = UserMessage | AgentMessage | ThoughtLine | ToolCard | NoteLine
+EntryWidget = UserMessage | AgentMessage | ThoughtLine | ToolCard | CommandCard | NoteLine
 
 
 class TranscriptView(VerticalScroll, can_focus=True):
@@ -71,7 +73,7 @@ class TranscriptView(VerticalScroll, can_focus=True):
         self._show_places(range(last + 1, len(self._model.entries)))
         if terminals:
             for widget in self._shown.values():
-                if isinstance(widget, ToolCard) and widget.is_open:
+                if isinstance(widget, ToolCard | CommandCard) and widget.is_open:
                     widget.draw_terminals()
         if self._is_at_end:
             self._drop_earlier()
@@ -91,13 +93,15 @@ class TranscriptView(VerticalScroll, can_focus=True):
         widget: EntryWidget
         match entry:
             case Message(speaker="user"):
-                widget = UserMessage(entry)
+                widget = UserMessage(entry, self._model.cwd)
             case Message(speaker="thought"):
                 widget = ThoughtLine(entry, self._model.span(entry))
             case Message():
-                widget = AgentMessage(entry)
+                widget = AgentMessage(entry, self._model.cwd)
             case ToolCallEntry():
                 widget = ToolCard(entry, self._model, self.layout_kind)
+            case OwnCommand():
+                widget = CommandCard(entry, self._model)
             case _:
                 widget = NoteLine(entry, self._model.span(entry))
         widget.add_class("entry")
@@ -140,6 +144,6 @@ class TranscriptView(VerticalScroll, can_focus=True):
         for card in self.query(ToolCard):
             card.set_layout(kind)
 
-    def foldable(self) -> list[Folded]:
+    def foldable(self) -> "list[Folded | AttachmentLine]":
         """What can be opened, in order."""
-        return list(self.query(Folded))
+        return [each for each in self.query("Folded, AttachmentLine") if isinstance(each, Folded | AttachmentLine)]

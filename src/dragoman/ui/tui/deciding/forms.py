@@ -15,6 +15,7 @@ from textual.widgets.selection_list import Selection
 
 from .... import schema as s
 from ...legible import one_line
+from ..plain_input import PlainInput
 from ..words import line, shown
 
 Value = s.ElicitationContentValue
@@ -33,9 +34,9 @@ class FormFields(Vertical):
     FormFields { height: auto; width: 1fr; }
     FormFields > .label { margin-top: 1; width: 1fr; height: auto; }
     FormFields > .wrong { color: $bad; width: 1fr; height: auto; }
-    FormFields Input, FormFields SelectionList { width: 1fr; max-width: 70; height: auto; max-height: 8; }
-    FormFields Input { border: none; border-left: outer $line; background: $raised; height: 1; }
-    FormFields Input:focus { border: none; border-left: outer $moving; }
+    FormFields PlainInput, FormFields SelectionList { width: 1fr; max-width: 70; height: auto; max-height: 8; }
+    FormFields PlainInput { border: none; border-left: outer $line; background: $raised; height: 1; }
+    FormFields PlainInput:focus { border: none; border-left: outer $moving; }
     FormFields SelectionList { border: none; border-left: outer $line; background: $raised; padding: 0; }
     FormFields SelectionList:focus { border: none; border-left: outer $moving; }
     """
@@ -117,8 +118,8 @@ def _field_for(schema: s.ElicitationPropertySchema) -> "Input | Checkbox | Selec
             return SelectionList(*(Selection(line(t, 60), v, v in chosen) for v, t in _items(items)))
         case s.StringPropertySchema() | s.NumberPropertySchema() | s.IntegerPropertySchema():
             default_text = "" if schema.default is None else one_line(str(schema.default))
-            return Input(default_text, placeholder=_hint(schema))
-    return Input()
+            return PlainInput(default_text, placeholder=_hint(schema))
+    return PlainInput()
 
 
 class _OneOf(SelectionList[str]):

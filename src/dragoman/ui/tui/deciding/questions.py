@@ -203,7 +203,8 @@ class QuestionPanel(Vertical, can_focus=True):
         self._scroll.scroll_relative(y=rows, animate=False)
 
     def focus_question(self) -> None:
-        """Take the keys: a form's first field, or none of the answers."""
+        """Take the keys: a form's first field, or none of the answers, which are inert as for a new question."""
+        self._quiet_since = time.monotonic()
         fields = self.query(FormFields)
         if fields:
             fields.first().focus_first()

@@ -10,9 +10,8 @@ from ....transcript import Message
 from ...legible import ProseStream
 from ...model.parts import Span
 from ..words import clock, line, lines, shown
+from .attachments import attachment_shown, widget_of
 from .folding import Folded
-
-ATTACHED = "⧉"
 
 
 class UserMessage(Vertical):
@@ -24,9 +23,9 @@ class UserMessage(Vertical):
     UserMessage > .words { padding-left: 2; border-left: outer $moving; width: 1fr; }
     """
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, cwd: str) -> None:
         super().__init__()
-        self._message = message
+        self._message, self._cwd = message, cwd
         self._words = Static(Content(""), classes="words")
 
     def compose(self) -> ComposeResult:
@@ -38,28 +37,12 @@ class UserMessage(Vertical):
 
     def draw(self) -> None:
         """Draw what it says now."""
-        self._words.update(lines(map(block_shown, self._message.content)))
+        self._words.update(lines(block_shown(block, self._cwd) for block in self._message.content))
 
 
-def block_shown(block: s.ContentBlock) -> Content:
+def block_shown(block: s.ContentBlock, cwd: str = "") -> Content:
     """A content block in plain text; what is none is a line with its size."""
-    match block:
-        case s.TextContent(text=text):
-            return shown(text)
-        case s.ResourceLink(name=name, uri=uri):
-            return _attached(name, uri)
-        case s.EmbeddedResource(resource=s.TextResourceContents(uri=uri, text=text)):
-            return _attached(uri, f"{len(text):,} characters")
-        case s.EmbeddedResource(resource=resource):
-            return _attached(resource.uri, resource.mime_type or "")
-        case s.ImageContent(data=data) | s.AudioContent(data=data):
-            return _attached(block.mime_type, f"{len(data) * 3 // 4:,} bytes")
-        case _:
-            return Content.styled("content of a kind this version does not know", "$quiet")
-
-
-def _attached(name: str, more: str) -> Content:
-    return Content.assemble((f"{ATTACHED} ", "$moving"), line(name, 80), "  ", line(more, 60, "$quiet"))
+    return shown(block.text) if isinstance(block, s.TextContent) else attachment_shown(block, cwd)
 
 
 class AgentMessage(Vertical):
@@ -73,17 +56,14 @@ class AgentMessage(Vertical):
     AgentMessage MarkdownFence { background: $raised; }
     """
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, cwd: str) -> None:
         super().__init__()
-        self._message = message
-        self._markdown = Markdown("", open_links=False)
+        self._message, self._cwd = message, cwd
+        self._markdown: Markdown | None = None  # where the words go that come next
         self._prose = ProseStream()
         self._blocks = 0  # how many of the message are shown
-        self._waiting = ""  # words that are not drawn yet
+        self._waiting: dict[Markdown, str] = {}  # words that are not drawn yet
         self._is_drawing = False
-
-    def compose(self) -> ComposeResult:
-        yield self._markdown
 
     def on_mount(self) -> None:
         self.draw()
@@ -94,19 +74,28 @@ class AgentMessage(Vertical):
         self._blocks += len(new)
         for block in new:
             if isinstance(block, s.TextContent):
-                self._waiting += self._prose.show(block.text)
+                self._say(self._prose.show(block.text))
             else:
-                self._waiting += self._prose.end()
-                self.mount(Static(block_shown(block)))
+                self._say(self._prose.end())
+                self._markdown = None
+                self.mount(widget_of(block, self._cwd))
         if self._waiting and not self._is_drawing:
             self._is_drawing = True
             self.call_later(self._append)
 
+    def _say(self, words: str) -> None:
+        if not words:
+            return
+        if self._markdown is None:
+            self._markdown = Markdown("", open_links=False)
+            self.mount(self._markdown)
+        self._waiting[self._markdown] = self._waiting.get(self._markdown, "") + words
+
     async def _append(self) -> None:
         try:
             while self._waiting and self.is_attached:
-                words, self._waiting = self._waiting, ""
-                await self._markdown.append(words)
+                markdown = next(iter(self._waiting))
+                await markdown.append(self._waiting.pop(markdown))
         finally:
             self._is_drawing = False
 

@@ -11,6 +11,7 @@ from ...headless.wording import where
 from ...model.conversation import ConversationModel
 from ...model.terminals import TerminalView
 from ..words import COLOURS, SIGNS, duration, line, shown
+from .attachments import widget_of
 from .cells import TerminalCells
 from .diff import DiffView, Layout, counted, rows_of
 from .folding import Folded
@@ -122,7 +123,8 @@ class ToolCard(Folded):
                     parts.append(Static(Content.assemble(line(name, style="bold"), (new, "$quiet"))))
                     parts.append(DiffView(rows_of(content), self._layout))
                 case s.Content(content=block):
-                    parts.append(Static(self._said(block_shown(block))))
+                    is_text = isinstance(block, s.TextContent)
+                    parts.append(Static(self._said(block_shown(block))) if is_text else widget_of(block, cwd))
         if self._by_hand:
             for name, value in (("input", call.raw_input), ("output", call.raw_output)):
                 if value is not s.UNSET and value is not None:

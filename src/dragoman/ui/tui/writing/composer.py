@@ -1,7 +1,11 @@
 """Where the person writes: several lines, a history, completion of commands and files."""
 
+import os
+import shlex
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import ClassVar
+from urllib.parse import unquote
 
 from textual import events
 from textual.message import Message
@@ -10,7 +14,20 @@ from textual.widgets import TextArea
 from ...output import defused
 from .history import PromptHistory
 
+MAX_DRAGGED = 20  # files at once
 MAX_LINES = 10  # of the editor on the screen
+
+
+def dragged(text: str) -> list[Path]:
+    """The files whose paths terminals type when somebody drags files into them; none where it is another text."""
+    try:
+        words = shlex.split(text.strip())
+    except ValueError:
+        return []
+    places = [unquote(word.removeprefix("file://")) if word.startswith("file://") else word for word in words]
+    if len(places) > MAX_DRAGGED or not all(place.startswith("/") and os.path.isfile(place) for place in places):
+        return []
+    return [Path(place) for place in places]
 
 
 class PromptEditor(TextArea):
@@ -62,6 +79,16 @@ class PromptEditor(TextArea):
 
     class EditorWanted(Message):
         """The person wants to write in their own editor."""
+
+    class Dropped(Message):
+        """Files were dragged in."""
+
+        def __init__(self, paths: Sequence[Path]) -> None:
+            super().__init__()
+            self.paths = paths
+
+    class HelpWanted(Message):
+        """The person wants to see every key."""
 
     class HistoryWanted(Message):
         """The person looks for an earlier prompt."""
@@ -141,6 +168,11 @@ class PromptEditor(TextArea):
             event.stop()
             self.post_message(self.CompletionKey({"tab": "accept", "escape": "close"}.get(event.key, event.key)))
             return
+        if event.character == "?" and not self.text:
+            event.prevent_default()
+            event.stop()
+            self.post_message(self.HelpWanted())
+            return
         if name := self.KEYS.get(event.key):
             event.prevent_default()
             event.stop()
@@ -172,6 +204,11 @@ class PromptEditor(TextArea):
             event.prevent_default()
             event.stop()
             self.post_message(self.Pasted(event.text))
+            return
+        if paths := dragged(event.text):
+            event.prevent_default()
+            event.stop()
+            self.post_message(self.Dropped(paths))
             return
         event.prevent_default()
         event.stop()

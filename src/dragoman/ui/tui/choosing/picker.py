@@ -1,4 +1,4 @@
-"""Lists to choose from, with a line to look for something in them."""
+"""A list to choose from, with a line to look for something in it."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -6,26 +6,29 @@ from typing import NamedTuple
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option as Line
 
-from .words import line
-from .writing.matching import matching
+from ..plain_input import PlainInput
+from ..words import line
+from ..writing.matching import matching
 
 MOST = 200  # lines that are shown at once
+WIDE = 100  # columns from which on there is a preview
 
 
 class Item(NamedTuple):
-    """Something to choose: `words` are looked through, `more` stands behind them."""
+    """Something to choose: `words` and `more` are looked through letter by letter, `text` word by word."""
 
     id: str
     words: str
     more: str = ""
     is_current: bool = False
     group: str = ""
+    text: str = ""
 
 
 class Picker(ModalScreen[tuple[str, str] | None]):
@@ -35,25 +38,41 @@ class Picker(ModalScreen[tuple[str, str] | None]):
     Picker { align: center top; background: $ground 60%; }
     Picker > Vertical { width: 90%; max-width: 100; height: auto; max-height: 80%; margin-top: 3;
         background: $raised; border: round $line; padding: 0 1; }
+    Picker.previewing > Vertical { max-width: 160; }
     Picker .title { text-style: bold; width: 1fr; }
     Picker .keys { color: $quiet; width: 1fr; }
-    Picker Input { border: none; height: 1; padding: 0; background: $raised; margin: 1 0; }
-    Picker OptionList { height: auto; max-height: 20; border: none; padding: 0; background: $raised; }
+    Picker PlainInput { margin: 1 0; }
+    Picker Horizontal { height: auto; }
+    Picker OptionList { width: 1fr; height: auto; max-height: 20; border: none; padding: 0; background: $raised;
+        text-wrap: nowrap; text-overflow: ellipsis; }
+    Picker VerticalScroll { width: 1fr; padding: 0 1; border-left: vkey $line; display: none; }
+    Picker.previewing VerticalScroll { display: block; }
     """
     BINDINGS = [Binding("escape", "leave", "close", show=False)]
 
-    def __init__(self, title: str, items: Sequence[Item], keys: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self,
+        title: str,
+        items: Sequence[Item],
+        keys: Sequence[tuple[str, str]] = (),
+        preview: Callable[[str], Content] | None = None,
+    ) -> None:
         super().__init__()
         self._title, self._items = title, items
         self._keys = dict(keys)
-        self._input = Input(placeholder="type to search")
+        self._preview = preview
+        self._input = PlainInput(placeholder="type to search")
         self._list = OptionList()
+        self._shown = Static(Content(""))
+        self._beside = VerticalScroll(self._shown, can_focus=False)
 
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(Content(self._title), classes="title")
             yield self._input
-            yield self._list
+            with Horizontal():
+                yield self._list
+                yield self._beside
             keys = [
                 ("⏎", "choose"),
                 *((key.replace("ctrl+", "^").upper(), told) for key, told in self._keys.items()),
@@ -62,11 +81,17 @@ class Picker(ModalScreen[tuple[str, str] | None]):
             yield Static(Content("   ").join(words), classes="keys")
 
     def on_mount(self) -> None:
+        self.set_class(self._preview is not None and self.app.size.width >= WIDE, "previewing")
+        rows = max(self.app.size.height * 4 // 5 - 10, 4)
+        self._list.styles.max_height, self._beside.styles.height = rows, rows
         self._fill("")
         self._input.focus()
 
     def _fill(self, wanted: str) -> None:
-        found = matching(wanted, self._items, lambda item: f"{item.words} {item.more}")[:MOST]
+        found = matching(wanted, self._items, lambda item: f"{item.words} {item.more}")
+        if wanted.strip():
+            found += [item for item in self._items if item not in found and _is_said(wanted, item.text)]
+        found = found[:MOST]
         self._list.clear_options()
         group = ""
         for item in found:
@@ -87,6 +112,10 @@ class Picker(ModalScreen[tuple[str, str] | None]):
 
     def on_input_submitted(self) -> None:
         self._choose("enter")
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        if self._preview is not None and event.option_id is not None:
+            self._shown.update(self._preview(event.option_id))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
@@ -118,6 +147,11 @@ class Picker(ModalScreen[tuple[str, str] | None]):
         self.dismiss(None)
 
 
+def _is_said(wanted: str, text: str) -> bool:
+    """Whether every word occurs in a text."""
+    return bool(text) and all(word in text.lower() for word in wanted.lower().split())
+
+
 class TextPrompt(ModalScreen[str | None]):
     """A line to write something short into, such as a title."""
 
@@ -125,7 +159,7 @@ class TextPrompt(ModalScreen[str | None]):
     TextPrompt { align: center top; background: $ground 60%; }
     TextPrompt > Vertical { width: 80%; max-width: 80; height: auto; margin-top: 3; background: $raised;
         border: round $line; padding: 0 1; }
-    TextPrompt Input { border: none; height: 1; padding: 0; background: $raised; margin: 1 0; }
+    TextPrompt PlainInput { margin: 1 0; }
     """
     BINDINGS = [Binding("escape", "leave", "close", show=False)]
 
@@ -136,7 +170,7 @@ class TextPrompt(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(Content.styled(self._title, "bold"))
-            yield Input(self._text)
+            yield PlainInput(self._text)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip() or None)
