@@ -90,7 +90,7 @@ async def test_without_landlock_it_could_and_the_log_says_that_there_is_none(
     told = await said(Careless(stray), "cat /stray/file && echo x > /stray/new", owned(tmp_path / "workspace"))
     assert told == "content\n" and (tmp_path / "stray" / "new").exists()
     assert [r.message for r in caplog.records if "Landlock" in r.message] == [
-        "the kernel has no Landlock (or one before 5.19), so the mounts of bubblewrap stand alone"
+        "the kernel has no Landlock (or one before 5.19), so only the mounts of bubblewrap confine commands"
     ]
 
 
@@ -103,7 +103,7 @@ async def test_the_log_says_what_landlock_holds(tmp_path: Path, caplog: pytest.L
         landlock.described(landlock.version())
     ]
     assert landlock.described(7) == (
-        "Landlock (version 7) holds beside the mounts of bubblewrap: files, devices, signals, abstract sockets"
+        "Landlock (version 7) confines commands besides the mounts of bubblewrap: files, devices, signals, abstract sockets"
     )
 
 
@@ -114,7 +114,7 @@ async def test_a_landlock_that_lets_everything_through_is_found_out(
 ) -> None:
     monkeypatch.setattr(landlock, "restrict", lambda *_: None)
     with pytest.raises(
-        Exception, match=r"this one does not hold: /stray/file can be written; /stray/new can be made"
+        Exception, match=r"this one can be escaped: /stray/file can be written; /stray/new can be made"
     ):
         await said(Sandbox(), "true", owned(tmp_path / "workspace"))
 
@@ -128,7 +128,7 @@ async def test_rules_that_the_kernel_does_not_take_run_nothing(
     sandbox._escapes = []  # as if it had been tried
     monkeypatch.setattr(landlock, "_SCOPES", 1 << 60)
     told = await said(sandbox, "echo ran > file", owned(tmp_path / "workspace"))
-    assert told == "Landlock does not hold in this sandbox\n"
+    assert told == "Landlock cannot be set up in this sandbox\n"
     assert (tmp_path / "workspace" / "file").read_text() == "content\n"
 
 

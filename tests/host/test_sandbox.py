@@ -620,7 +620,7 @@ async def test_one_failure_to_make_the_trial_is_not_the_last_word(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{public_directory}:{os.environ['PATH']}")
     async with Terminals(sandbox=Sandbox()) as terminals:
-        with pytest.raises(SandboxUnavailable, match=r"not known to hold: bwrap: .* temporarily unavailable"):
+        with pytest.raises(SandboxUnavailable, match=r"this one could not be tested: bwrap: .* temporarily unavailable"):
             await run(terminals, "true", workspace)
         failed.touch()
         assert succeeded(await run(terminals, "true", workspace))
@@ -697,7 +697,7 @@ def test_a_git_directory_that_cannot_be_entered_is_named(
     (workspace / ".git").chmod(0)
     give_away(workspace)
     told = as_user(AS_USER, str(workspace), hard_links, state=public_directory)
-    assert told.splitlines() == [f"commands run in a sandbox only, and {sentence.format(workspace)}"]
+    assert told.splitlines() == [f"commands run only in a sandbox, and {sentence.format(workspace)}"]
 
 
 # The filter

@@ -1,4 +1,4 @@
-"""Commands run for an agent: `Terminals` starts them, a `Terminal` is one of them, a `Sandbox` holds them."""
+"""Commands run for an agent: `Terminals` starts them, a `Terminal` is one command, a `Sandbox` confines it."""
 
 from typing import TYPE_CHECKING
 

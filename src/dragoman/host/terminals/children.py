@@ -1,8 +1,9 @@
 """Commands as children that cannot outlive this process; `keeper/` says how.
 
-`Keeper` starts them, `Child` is one of them.  Nothing here blocks: a command is started by the keeper, not by a
-fork of this process, which may be large and have threads.  Keeper and supervisors are processes that a command can
-stop and kill.  So every wait for one of them has an end, after which it is killed, and what it leaves behind, too.
+`Keeper` starts commands, `Child` is one command.  Nothing here blocks: the keeper starts a command, instead of a
+fork of this process, which may be large and have threads.  A command can stop and kill the keeper and its
+supervisor.  So every wait for one of them has a limit, after which it is killed together with the processes that it
+leaves behind.
 """
 
 import asyncio
@@ -27,25 +28,27 @@ from .keeper.processes import PATIENCE, end_marked, new_mark, send_within
 from .keeper.supervisor import AT_ONCE, MORE
 
 PROGRAM = Path(__file__).with_name("keeper")
-LOST = -9  # how a command ended whose supervisor was killed: so was the command
-SILENCE = 1.0  # seconds after which somebody who owes an answer may have been stopped, and is continued
-OVERDUE = PATIENCE + 1.0  # seconds after which a supervisor that was told to end everything is killed
-KEEPER_PATIENCE = PATIENCE + 3.0  # seconds for a keeper to end, which gives its supervisors a little less
+LOST = -9  # the exit of a command whose supervisor was killed: it was killed as well
+SILENCE = 1.0  # seconds after which a process that has not answered may have been stopped, and is continued
+OVERDUE = PATIENCE + 1.0  # seconds for a supervisor to end everything before it is killed
+KEEPER_PATIENCE = PATIENCE + 3.0  # seconds for a keeper to end; it gives its supervisors a little less
 START_PATIENCE = 30.0  # seconds for a command to begin
 
 
 class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run, and as what."""
+    """The command to run, and how to run it."""
 
     argv: Sequence[str]
     env: Sequence[tuple[str, str]]
-    tty: bool = False  # stdin is a terminal, and becomes the command's own
+    tty: bool = False  # stdin is a terminal, which becomes the command's controlling one
     limits: Mapping[str, int] = {}
-    wrappers: int = 0  # processes around the command that signals pass by
+    wrappers: int = 0  # processes around the command that get no signals
     kept: int = 0  # descriptors for the command, from 3 up
-    staged: int = 0  # descriptors to be shown under STAGE
-    writable: Sequence[int] = ()  # which of those kept stay writable, when all else is made read-only
-    protected: Sequence[tuple[str, Sequence[str]]] = ()  # paths below each root; the roots' descriptors come last
+    staged: int = 0  # descriptors to mount under STAGE
+    # the positions of kept descriptors that stay writable when all else is made read-only
+    writable: Sequence[int] = ()
+    # protected paths below each root; the roots' descriptors come last
+    protected: Sequence[tuple[str, Sequence[str]]] = ()
 
 
 class StartError(Exception):
@@ -53,21 +56,21 @@ class StartError(Exception):
 
 
 class _NotTaken(StartError):
-    """Nobody has said anything about the command."""
+    """The keeper has not taken the command."""
 
 
 class Watch(Protocol):
-    """Whoever is told about a child."""
+    """The interface that is told how a child ends."""
 
     def exited(self, code: int) -> None:
         """The command has ended; a negative code is a signal."""
 
     def gone(self, left: Sequence[int]) -> None:
-        """Nothing of what it started is left, but for these processes, which could not be ended."""
+        """All its processes have ended, except these, which could not be ended."""
 
 
 class Child(asyncio.Protocol):
-    """A command and everything it starts."""
+    """A command and all processes that it starts."""
 
     pid = 0
 
@@ -79,26 +82,26 @@ class Child(asyncio.Protocol):
         self._group: str | None = None  # its control group, where it has one
         self._heard = b""
         self._runs = self._abandoned = self._is_ending = False
-        self._left: Sequence[int] | None = None  # what could not be ended, once everything else is
-        self.set_aside: Sequence[Mapping[str, str]] = ()  # protected paths that were made or replaced meanwhile
+        self._left: Sequence[int] | None = None  # the processes that could not be ended, once all others have
+        self.set_aside: Sequence[Mapping[str, str]] = ()  # protected paths that were created or replaced meanwhile
         self._link: asyncio.Transport | None = None
         self._supervisor = 0
-        self.session = 0  # the keeper's, which is its supervisors' too
-        self._pidfd: int | None = None  # of the command, while it runs
+        self.session = 0  # the keeper's mark, which its supervisors share
+        self._pidfd: int | None = None  # the mark of the command, while it runs
         self._timers: list[asyncio.TimerHandle] = []
 
     def signal(self, number: int) -> None:
-        """Send a signal to the command and to what it has started."""
+        """Send a signal to the command and to the processes that it has started."""
         self._write(bytes([number]))
 
     def end(self) -> None:
-        """Kill the command and everything it has started, daemons included; `gone` is set before long."""
+        """Kill the command and all its processes, daemons included; `gone` is set soon."""
         self._is_ending = True
         self._write(b"\0")
         self._expect()
 
     def abandon(self) -> None:
-        """End it, although it may not have begun."""
+        """End it, even if it has not begun."""
         self._abandoned = True
         self.end()
 
@@ -107,10 +110,10 @@ class Child(asyncio.Protocol):
             self._link.write(data)
             self._rouse()
 
-    # What the supervisor owes
+    # Answers expected from the supervisor
 
     def _expect(self) -> None:
-        """Something is owed: whoever owes it is continued after a while, and killed if that does not help."""
+        """Expect an answer: a supervisor that is late is continued, and killed if that does not help."""
         if not self._timers and not self.gone.is_set():
             loop = asyncio.get_running_loop()
             self._timers = [loop.call_later(SILENCE, self._rouse), loop.call_later(OVERDUE, self._give_up)]
@@ -128,8 +131,9 @@ class Child(asyncio.Protocol):
             send_within(self.session, self._supervisor, number)
 
     def _watch_command(self) -> None:
-        """Learn of the command's end also when its supervisor cannot tell."""
-        with contextlib.suppress(AttributeError, OSError):  # there are none, or too many open; it may be gone, too
+        """Notice the command's end even if its supervisor cannot report it."""
+        # no pidfd is available, too many files are open, or it has ended already
+        with contextlib.suppress(AttributeError, OSError):
             self._pidfd = os.pidfd_open(self.pid)
             asyncio.get_running_loop().add_reader(self._pidfd, self._command_ended)
 
@@ -144,21 +148,21 @@ class Child(asyncio.Protocol):
             self._pidfd = None
 
     def _settle(self) -> None:
-        """Nothing is owed any more."""
+        """No answer is expected any more."""
         self._unwatch_command()
         for timer in self._timers:
             timer.cancel()
         self._timers = []
 
-    # What the supervisor says
+    # Messages of the supervisor
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._link = transport
-        if self._abandoned:  # before it was asked for
+        if self._abandoned:  # it arrived before it was expected
             self._left = ()
             transport.close()
             return
-        # Not msgspec's JSON: a variable of ours need not be UTF-8, and has to arrive as it is.
+        # Not msgspec's JSON: a variable need not be UTF-8, and must arrive unchanged.
         spec = {**msgspec.structs.asdict(self._spec), "mark": self._mark}
         transport.write(json.dumps(spec).encode() + b"\n")
 
@@ -188,13 +192,13 @@ class Child(asyncio.Protocol):
                 self.set_aside = changes
             case {"left": left}:
                 self._left = left
-                if left and self._link:  # there is nothing to wait for
+                if left and self._link:  # there is nothing left to wait for
                     self._link.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail(_NotTaken("it was ended before it began"))
         self._settle()
-        if self._left is None:  # the supervisor was killed, and may have been the only one who knew what there is
+        if self._left is None:  # the supervisor was killed, and may have been the only one that knew all processes
             own(self._sweep(), "sweep")
         else:
             self._end(self._left)
@@ -203,19 +207,19 @@ class Child(asyncio.Protocol):
         self._end(await asyncio.to_thread(self._end_hidden))
 
     def _end_hidden(self) -> list[int]:
-        """Kill what is left of it without those who watched it."""
+        """Kill the remaining processes, now that their supervisor is gone."""
         return sorted({*end_group(self._group, PATIENCE), *end_marked(self._mark)})
 
     def _end(self, left: Sequence[int]) -> None:
         self._exit(LOST)
         self.gone.set()
-        if self.pid or self._abandoned:  # otherwise whoever starts it is told, and tells
+        if self.pid or self._abandoned:  # otherwise the caller that starts it gets the error
             self._watch.gone(left)
 
     def _fail(self, error: StartError) -> None:
         if not self.started.done():
             self.started.set_exception(error)
-            self.started.exception()  # it is no fault when nobody waits for it any more
+            self.started.exception()  # not a fault if no caller waits for it any more
 
     def _exit(self, code: int) -> None:
         if self._runs:
@@ -224,24 +228,25 @@ class Child(asyncio.Protocol):
 
 
 class Keeper:
-    """Starts commands; its program is started with the first of them."""
+    """Starts commands; its program is started with the first one."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._children: weakref.WeakSet[Child] = weakref.WeakSet()  # each lives until it is gone
+        self._children: weakref.WeakSet[Child] = weakref.WeakSet()  # kept until all their processes have ended
         self._retired: set[asyncio.Task[None]] = set()  # ends of programs that were replaced
 
     async def start(self, spec: CommandSpec, fds: Sequence[int], watch: Watch) -> Child:
-        """Run a command on copies of stdin, stdout, stderr, its directory, and what else the spec counts.
+        """Run a command on copies of stdin, stdout, stderr, its directory, and the other descriptors in the spec.
 
-        Raises StartError when it cannot be run; the watch is told that it is gone in any case.
+        Raises StartError when it cannot be run; the watch is always told when it is gone.
         """
         try:
             try:
                 return await self._start(Child(spec, watch), fds)
             except _NotTaken:
-                if self._process is None or self._is_alive():  # it was closed, or the command itself is at fault
+                # the keeper was closed, or the command itself is at fault
+                if self._process is None or self._is_alive():
                     raise
                 return await self._start(Child(spec, watch), fds)
         except StartError:
@@ -250,7 +255,7 @@ class Keeper:
 
     async def _start(self, child: Child, fds: Sequence[int]) -> Child:
         if len(fds) >= MOST_DESCRIPTORS:
-            raise StartError("it would need too many descriptors")
+            raise StartError("it needs too many descriptors")
         try:
             if not self._is_alive():
                 self._retire()
@@ -278,7 +283,7 @@ class Keeper:
         return child
 
     async def _begun(self, child: Child, process: subprocess.Popen[bytes]) -> None:
-        """Wait until a command has begun; a program that was stopped is continued, and in the end killed."""
+        """Wait until a command has begun; a keeper that was stopped is continued, and finally killed."""
         for number, patience in ((signal.SIGCONT, SILENCE), (signal.SIGKILL, START_PATIENCE)):
             await asyncio.wait([child.started], timeout=patience)
             if child.started.done():
@@ -288,7 +293,7 @@ class Keeper:
         raise StartError("the program that starts commands did not answer, and was killed")
 
     async def close(self) -> None:
-        """End all commands, and the program that runs them, also when whoever waits for that is in a hurry."""
+        """End all commands and the keeper's program, even if the caller is cancelled."""
         for child in tuple(self._children):
             child.end()
         try:
@@ -313,7 +318,7 @@ class Keeper:
 
     def _launch(self) -> None:
         if not hasattr(os, "fork") or not has_python():
-            raise StartError("commands can be run on POSIX systems with a Python interpreter only")
+            raise StartError("commands need a POSIX system and a Python interpreter")
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -330,7 +335,7 @@ class Keeper:
         self._control = ours
 
     def _retire(self) -> None:
-        """Let go of a program that was killed, if there is one."""
+        """Release the program if it was killed."""
         if self._control and self._process:
             self._control.close()
             ending = own(_ended(self._process), "keeper")
@@ -340,7 +345,7 @@ class Keeper:
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a program that was told to end; it is continued first, for it may have been stopped."""
+    """Wait for a program that was told to end; it is continued first, since it may have been stopped."""
     process.send_signal(signal.SIGCONT)
     if process.returncode is not None:
         return
@@ -349,7 +354,7 @@ async def _ended(process: subprocess.Popen[bytes]) -> None:
         return
     loop, over, pidfd = asyncio.get_running_loop(), asyncio.Event(), os.pidfd_open(process.pid)
     loop.add_reader(pidfd, over.set)
-    patience = KEEPER_PATIENCE  # when nobody waits any more
+    patience = KEEPER_PATIENCE  # when no caller waits any more
     try:
         async with asyncio.timeout(KEEPER_PATIENCE):
             await over.wait()
@@ -367,5 +372,5 @@ def _reap(process: subprocess.Popen[bytes], patience: float = KEEPER_PATIENCE) -
         process.wait(patience)
     except subprocess.TimeoutExpired:
         process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):  # the system itself does not let it go
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the system itself cannot end it
             process.wait(PATIENCE)

@@ -1,7 +1,7 @@
-"""The environment commands get: by allow-list, never the host's own as it is.
+"""The environment of commands: variables on an allow-list, never the host's whole environment.
 
-A secret in the host's environment reaches a command only when it is named in full.  What an agent sets itself is
-passed on, but `dangerous` tells which of it can change what runs, so that somebody is asked.
+A secret in the host's environment reaches a command only when it is named in full.  Variables that an agent sets
+are passed on, but `dangerous` lists those that can change which program runs, so that the user is asked.
 """
 
 import os
@@ -32,7 +32,7 @@ def environment(
 ) -> dict[str, str]:
     """The variables of a command: the allowed part of ours, then the agent's.
 
-    `inherit` adds names to the allow-list, `*` standing for any letters; a secret has to be named in full.
+    `inherit` adds names to the allow-list, where `*` means any letters; a secret has to be named in full.
     """
     ours = os.environ if environ is None else environ
     named = tuple(inherit)
@@ -42,12 +42,12 @@ def environment(
         if _inherited(name, named) and not value.startswith(EXPORTED_FUNCTION)
     }
     if "PATH" in kept:
-        kept["PATH"] = search_path(kept["PATH"])  # a relative entry would make programs of the directory's files
+        kept["PATH"] = search_path(kept["PATH"])  # a relative entry would make the directory's files programs
     return {**kept, **dict(set_by_agent)}
 
 
 def dangerous(set_by_agent: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """The names among these that can change what runs, in the order they were given."""
+    """The names among these that can change which program runs, in the order given."""
     found = (name for name, value in set_by_agent if is_dangerous(name, value))
     return tuple(dict.fromkeys(found))
 

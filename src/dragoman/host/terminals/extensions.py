@@ -1,13 +1,13 @@
-"""The methods on terminals that the protocol itself does not have, as an agent calls them and as it is answered.
+"""Extension methods for terminals, which the protocol does not have: their params and results.
 
     _dragoman/terminal/create         CreateRequest -> CreateResponse   a time limit, a size, pushed output; the pid
-    _dragoman/terminal/wait_for_exit  WaitRequest   -> WaitResponse     for so long; with the output
+    _dragoman/terminal/wait_for_exit  WaitRequest   -> WaitResponse     with a time limit, and the output
     _dragoman/terminal/kill           KillRequest   -> KillResponse     with a signal, or at once
     _dragoman/terminal/input          InputRequest  -> Nothing          type into an interactive terminal
     _dragoman/terminal/resize         ResizeRequest -> Nothing
-    _dragoman/terminal/output         PushedOutput                      the other way: what was just printed
+    _dragoman/terminal/output         PushedOutput                      to the agent: new output
 
-A terminal is the same whichever family of methods it was created by.  Times are in milliseconds.
+These methods and the protocol's own work on the same terminals.  Times are in milliseconds.
 """
 
 from ...schema.base import Bare, Exact, Model, UInt32, UInt64
@@ -27,7 +27,7 @@ class TerminalSize(Bare, kw_only=True):
 
 
 class CreateRequest(CreateTerminalRequest, kw_only=True):
-    """`timeout` ends the command; `size` makes it interactive; `push` sends what it prints as it comes."""
+    """`timeout` ends the command; `size` makes it interactive; `push` sends its output as it is printed."""
 
     timeout: Exact[UInt64 | None] = None
     size: Exact[TerminalSize | None] = None
@@ -46,7 +46,7 @@ class WaitRequest(WaitForTerminalExitRequest, kw_only=True):
 
 
 class WaitResponse(Model, kw_only=True):
-    """`timed_out`: the command still runs, or was ended because its time was up."""
+    """`timed_out`: the command still runs, or was ended by its time limit."""
 
     output: str
     truncated: bool
@@ -56,14 +56,14 @@ class WaitResponse(Model, kw_only=True):
 
 
 class KillRequest(KillTerminalRequest, kw_only=True):
-    """A `signal` is sent and nothing more; without one the command is ended, at once with `force`."""
+    """With `signal`, only that signal is sent; without one, the command is ended, with `force` at once."""
 
     signal: Exact[str | None] = None
     force: Exact[bool] = False
 
 
 class KillResponse(Model, kw_only=True):
-    killed: bool  # false: it had ended before
+    killed: bool  # false if it had ended before
 
 
 class InputRequest(Model, kw_only=True):
@@ -80,7 +80,7 @@ class ResizeRequest(Model, kw_only=True):
 
 
 class Nothing(Model):
-    """Nothing to say."""
+    """An empty result."""
 
 
 class PushedOutput(Model, kw_only=True):

@@ -1,7 +1,7 @@
-"""A command's output: read at a pace that leaves the event loop to others, and kept from the end.
+"""A command's output: read at a limited pace that leaves the event loop to others; its end is kept.
 
-Output is counted in bytes of UTF-8, cut between two characters; invalid UTF-8 becomes U+FFFD.  A descriptor is
-read at most once in `PACE` seconds, a pipe full at a time: a command that prints without end has to wait, not we.
+Output is counted in bytes of UTF-8 and cut between two characters; invalid UTF-8 becomes U+FFFD.  A descriptor is
+read at most once in `PACE` seconds, one pipe's content at a time: a command that prints endlessly has to wait.
 """
 
 import asyncio
@@ -11,15 +11,15 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Literal, NamedTuple
 
-PIECE = 64 * 1024  # what a pipe holds
-SMALL = 16 * 1024  # less than this is put together
+PIECE = 64 * 1024  # the size of a pipe's buffer
+SMALL = 16 * 1024  # smaller parts are joined
 PACE = 0.004  # seconds between two reads, for all busy commands together
-UNREAD = 256 * 1024  # characters a follower may be behind before the command has to wait
-WRAPPING = 64  # as many characters as a chunk costs beside its own
-LEFTOVERS = 1024 * 1024  # the most that a pipe or a terminal can still hold when its command has ended
+UNREAD = 256 * 1024  # characters that a follower may lag behind before the command has to wait
+WRAPPING = 64  # the cost of a chunk besides its own characters
+LEFTOVERS = 1024 * 1024  # the most that a pipe or a terminal can still contain when its command has ended
 
 StreamName = Literal["stdout", "stderr"]
-CONTINUATION = range(0x80, 0xC0)  # bytes that begin no character
+CONTINUATION = range(0x80, 0xC0)  # continuation bytes
 
 
 class Chunk(NamedTuple):
@@ -28,13 +28,13 @@ class Chunk(NamedTuple):
 
 
 class Tail:
-    """The last of a text in UTF-8, at most `limit` bytes; a little more than that is kept, and nothing is moved."""
+    """The end of a text in UTF-8, at most `limit` bytes; a little more is kept, so that no bytes are moved."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._pieces: deque[bytearray] = deque()  # each of whole characters
+        self._pieces: deque[bytearray] = deque()  # each consists of whole characters
         self._size = 0
-        self.truncated = False  # the beginning is gone
+        self.truncated = False  # the beginning was dropped
 
     def add(self, data: bytes) -> None:
         if self._pieces and len(self._pieces[-1]) < SMALL:
@@ -55,7 +55,7 @@ class Tail:
 
 
 class ReadingPace:
-    """Shares out reading among all that have something to be read."""
+    """Divides reading among all streams that have unread output."""
 
     def __init__(self) -> None:
         self._busy = 0
@@ -69,7 +69,7 @@ class ReadingPace:
 
 
 class OutputStream:
-    """One descriptor, read as text; ours to close."""
+    """One descriptor, read as text and closed here."""
 
     def __init__(
         self, fd: int, name: StreamName, pace: ReadingPace, hear: Callable[[StreamName, bytes], None]
@@ -79,7 +79,7 @@ class OutputStream:
         self._name: StreamName = name
         self._pace, self._hear = pace, hear
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._plain = True  # nothing is left in the decoder
+        self._plain = True  # the decoder has no incomplete character
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self._held = False
@@ -99,7 +99,7 @@ class OutputStream:
                 self._loop.add_reader(self.fd, self._readable)
 
     def drain(self, most: int = LEFTOVERS) -> None:
-        """Read what is there now, without waiting for more."""
+        """Read the present content, without waiting for more."""
         while not self.over and most > 0 and (size := self._read(most)):
             most -= size
 
@@ -114,7 +114,7 @@ class OutputStream:
             self._say(b"", final=True)
 
     def _readable(self) -> None:
-        self.drain(PIECE)  # a terminal gives it in smaller pieces
+        self.drain(PIECE)  # a terminal returns smaller pieces
         if not self.over:
             self._loop.remove_reader(self.fd)
             self._pause = self._pace.later(self._go_on)
@@ -126,12 +126,12 @@ class OutputStream:
             self._loop.add_reader(self.fd, self._readable)
 
     def _read(self, most: int) -> int:
-        """How many bytes were there; closes at the end."""
+        """Read once; returns the number of bytes, and closes at the end."""
         try:
             data = os.read(self.fd, min(most, PIECE))
         except BlockingIOError:
             return 0
-        except OSError:  # a terminal that nobody has open any more
+        except OSError:  # a terminal that is not open anywhere else any more
             data = b""
         if data:
             self._say(data)
@@ -148,14 +148,14 @@ class OutputStream:
 
 
 class PrintedOutput:
-    """All that a command prints: its tail, and whoever follows it."""
+    """A command's whole output: its end, and its followers."""
 
     def __init__(self, limit: int, pace: ReadingPace) -> None:
         self.tail = Tail(limit)
         self._pace = pace
         self._streams: list[OutputStream] = []
         self._followers: set[_Follower] = set()
-        self._first: _Follower | None = None  # what streams that are told apart say before anybody follows
+        self._first: _Follower | None = None  # output of separate streams before there is a follower
         self._ended = False
 
     def listen(self, fd: int, name: StreamName) -> None:
@@ -165,7 +165,7 @@ class PrintedOutput:
         self._streams.append(OutputStream(fd, name, self._pace, self._hear))
 
     async def follow(self) -> AsyncGenerator[Chunk, None]:
-        """What is kept so far, and then everything as it comes, until the command ends.
+        """The output kept so far, then new output as it arrives, until the command ends.
 
         A slow reader slows the command.
         """
@@ -189,7 +189,7 @@ class PrintedOutput:
         return follower
 
     def end(self) -> None:
-        """The command has ended: what it said last is read, followers end; background processes are still heard."""
+        """The command has ended: read its last output and end the followers; background processes are read on."""
         for stream in self._streams:
             stream.drain()
         self._ended = True
@@ -210,7 +210,7 @@ class PrintedOutput:
             follower.put(chunk)
         if self._first:
             self._first.put(chunk)
-            if self._first.unread > UNREAD:  # nobody seems to come
+            if self._first.unread > UNREAD:  # apparently no follower will come
                 self._first = None
         self._hold_or_resume()
 

@@ -1,22 +1,22 @@
-"""Commands run for an agent: `Terminals` starts them, a `Terminal` is one of them.
+"""Commands run for an agent: `Terminals` starts them, a `Terminal` is one command.
 
-In two steps, so that permission is decided on exactly what is then run: `execution` says what a request would run,
-`Terminals.create` runs such an operation and nothing else.
+This takes two steps, so that the permission is for exactly the command that then runs: `execution` gives the
+operation that a request would run, and `Terminals.create` runs that operation.
 
     operation = execution("npm", ["test"], cwd="/home/ada/project")
     terminal = await terminals.create(session_id, operation)
-    terminal = terminals.find(session_id, terminal_id)      # what every later request begins with
+    terminal = terminals.find(session_id, terminal_id)      # the first step of every later request
 
-A command has a session of its own, no stdin unless it is interactive, the environment of `environment.py`, and
-runs in the `Sandbox`, where there is one, or not at all.  What an agent is told when it cannot be:
+A command has its own session, no stdin unless it is interactive, and the environment of `environment.py`.  If the
+host has a `Sandbox`, it runs in the sandbox or not at all.  The errors that an agent is given:
 
-    ResourceNotFound   kind unknown_terminal      no such terminal in this session: never, no more, or another's
-    InvalidParams      kind cannot_start          the command, its directory or its environment are no good
+    ResourceNotFound   kind unknown_terminal      the session has no such terminal
+    InvalidParams      kind cannot_start          the command, its directory or its environment cannot be used
     InvalidParams      kind not_interactive       input or a size for a terminal that was created without one
-    InvalidParams      kind ended                 input for a command that is over
+    InvalidParams      kind ended                 input for a command that has ended
     InvalidParams      kind unknown_signal, bad_size
-    Overloaded         kind terminal_limit        too many terminals; one has to be released first
-    InternalError      kind sandbox_unavailable   commands run in a sandbox here, and there is none that holds
+    Overloaded         kind terminal_limit        too many terminals; release one first
+    InternalError      kind sandbox_unavailable   commands have to run in a sandbox, and none works here
 """
 
 import asyncio
@@ -50,16 +50,16 @@ def execution(
     env: Iterable[tuple[str, str]] = (),
     interactive: bool = False,
 ) -> Execute:
-    """What a request to run this command would run; `cwd` is the real path of the directory.
+    """The operation that a request for this command would run; `cwd` is the real path of the directory.
 
-    A command with arguments is run as it is.  One without them that only a shell could make sense of is given to
-    one, and the operation says so.
+    A command with arguments is run as it is.  A command line without arguments that needs a shell is given to a
+    shell, and the operation says so.
     """
     variables = tuple(dict(env).items())
     for text in (command, *args, cwd, *(part for pair in variables for part in pair)):
         _check_text(text)
     if not command:
-        raise cannot_start("there is no command")
+        raise cannot_start("the command is empty")
     if any(not name or "=" in name for name, _ in variables):
         raise cannot_start("a variable's name is empty or contains '='")
     shell = not args and bool(SHELL_SYNTAX.search(command)) and not _is_program(command, cwd)
@@ -109,14 +109,14 @@ class Terminals:
     ) -> Terminal:
         """Run an operation, and return as soon as it runs.
 
-        `directory`: the operation's cwd, held open, which is otherwise opened by its path.
-        `roots`: what can be written in a sandbox; by default the cwd.
+        `directory`: the operation's cwd, held open; without it, the cwd is opened by its path.
+        `roots`: the directories that can be written in a sandbox; by default the cwd.
         `timeout`: seconds after which the command is ended.
-        `size`: that of the terminal of a command that is interactive.
-        `apart`: tell stdout and stderr apart to those who follow it, which may change the order between them.
+        `size`: the size of the terminal, for an interactive command.
+        `apart`: give followers stdout and stderr apart, which may change the order between them.
         """
         if operation.interactive != (size is not None):
-            raise ValueError("a command that is interactive has a size, and only such a command has")
+            raise ValueError("an interactive command needs a size, and other commands take none")
         self._check_room(session_id)
         kept = self.limits.kept(output_byte_limit)
         terminal = Terminal(session_id, operation, kept, self.limits.grace, self._pace)
@@ -183,7 +183,7 @@ class Terminals:
         return Wrapped(operation.argv, env)
 
     def find(self, session_id: str, terminal_id: str) -> Terminal:
-        """A terminal of this session; one of another session is as unknown as one that never was."""
+        """A terminal of this session; one of another session is indistinguishable from a missing one."""
         terminal = self._terminals.get(terminal_id)
         if terminal is None or terminal.session_id != session_id:
             raise ResourceNotFound(
@@ -196,7 +196,7 @@ class Terminals:
         return [terminal for terminal in self._terminals.values() if terminal.session_id == session_id]
 
     async def release(self, session_id: str, terminal_id: str) -> None:
-        """End a command that still runs, with all it has started, and forget it; its id is void at once."""
+        """End a command with all its processes, if it still runs, and forget it; its id is invalid at once."""
         terminal = self.find(session_id, terminal_id)
         del self._terminals[terminal.id]
         terminal.dismiss()
@@ -216,7 +216,7 @@ class Terminals:
                 await self._keeper.close()
 
     async def make_way(self, path: str) -> None:
-        """End what runs in a sandbox that protects a path which is about to be changed from outside."""
+        """End commands in sandboxes that protect a path, since the path is about to be changed from outside."""
         ending = [each for each in self._terminals.values() if each.wrapped and each.wrapped.protects(path)]
         await asyncio.gather(*(terminal.kill(force=True) for terminal in ending))
 
@@ -233,7 +233,7 @@ class Terminals:
         ):
             if count >= limit:
                 raise Overloaded(
-                    f"this {whose} has {count} terminals, which is the limit; release one with terminal/release",
+                    f"this {whose} has reached its limit of {count} terminals; release one with terminal/release",
                     {"kind": "terminal_limit", "limit": limit, "scope": whose},
                 )
 
@@ -247,7 +247,7 @@ def cannot_start(reason: str) -> InvalidParams:
 
 
 def _directory(path: str, opened: contextlib.ExitStack) -> Place:
-    """Open a directory, for as long as the command is being started."""
+    """Open a directory while the command is being started."""
     try:
         return opened.enter_context(open_place(path, os.O_DIRECTORY))
     except OSError as exc:
@@ -260,10 +260,12 @@ def _check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise cannot_start("a command, its arguments, its directory and its variables have to be Unicode") from None
+        raise cannot_start(
+            "a command, its arguments, its directory and its variables must be valid Unicode"
+        ) from None
 
 
 def _is_program(command: str, cwd: str) -> bool:
-    """Whether this is a path, perhaps with blanks in it, of something that can be run as it is."""
+    """Whether this is the path of an executable file; it may contain blanks."""
     path = os.path.join(cwd, command)
     return "/" in command and os.path.isfile(path) and os.access(path, os.X_OK)

@@ -1,4 +1,4 @@
-"""One command that runs for an agent: its output, its exit, and its input."""
+"""A command that runs for an agent: its output, exit and input."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from .sandbox.bubblewrap import Wrapped
 
 log = logging.getLogger("dragoman")
 
-SHELLS_SIGNAL = 128  # what a shell, and a sandbox, adds to a signal to make it an exit code
+SHELLS_SIGNAL = 128  # added to a signal by shells and sandboxes to make an exit code
 
 
 class Size(NamedTuple):
@@ -29,7 +29,7 @@ class Size(NamedTuple):
 
 
 class Wiring:
-    """Both ends of a command's standard streams: its own for as long as it is being started, ours for longer."""
+    """Both ends of a command's standard streams; the command's ends are kept only while it is being started."""
 
     def __init__(self, size: Size | None, apart: bool) -> None:
         self.theirs: list[int] = []  # stdin, stdout, stderr
@@ -65,19 +65,19 @@ class Wiring:
         os.set_blocking(self.keyboard, False)
 
     def close(self) -> None:
-        """Let go of the command's ends."""
+        """Close the command's ends."""
         for fd in self.theirs:
             os.close(fd)
 
 
 class Terminal:
-    """A command, from its start until it is released; as `Watch` it is told how it fares."""
+    """A command, from its start until it is released; as a `Watch`, it is told when the command ends."""
 
     def __init__(self, session_id: str, operation: Execute, kept: int, grace: float, pace: ReadingPace) -> None:
-        self.id = f"term_{secrets.token_hex(16)}"  # 128 bits that nobody guesses
+        self.id = f"term_{secrets.token_hex(16)}"  # 128 bits, so that it cannot be guessed
         self.session_id, self.operation = session_id, operation
-        self.wrapped: Wrapped | None = None  # in what it runs
-        self.timed_out = False  # it was ended because its time was up
+        self.wrapped: Wrapped | None = None  # its sandbox
+        self.timed_out = False  # it was ended by its time limit
         self.status: s.TerminalExitStatus | None = None  # None while it runs
         self._output = PrintedOutput(kept, pace)
         self._keyboard: TerminalInput | None = None
@@ -104,9 +104,9 @@ class Terminal:
         return self._output.follow()
 
     async def wait(self, timeout: float | None = None) -> s.TerminalExitStatus | None:
-        """How it ended, once it has; None when that takes longer than `timeout` seconds.
+        """Wait for the exit status; None when that takes longer than `timeout` seconds.
 
-        Processes it has left in the background are not waited for.
+        Background processes that it has left are not waited for.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
@@ -114,10 +114,10 @@ class Terminal:
         return self.status
 
     async def kill(self, signal: str | int | None = None, *, force: bool = False) -> None:
-        """End it and all it has started; what it printed can still be read.
+        """End it and all its processes; its output can still be read.
 
-        It is asked first and killed if it does not go; at once with `force`.  A signal given by name or number is
-        sent, and nothing more.
+        It gets SIGTERM first, and is killed if it does not end; with `force`, at once.  With a signal, by name or
+        number, only that signal is sent.
         """
         chosen = signals.SIGTERM if signal is None else _number(signal)
         if self._gone.is_set():
@@ -132,7 +132,7 @@ class Terminal:
         await self._gone.wait()
 
     async def input(self, text: str) -> None:
-        """Type into it; returns when all of it was taken."""
+        """Type a text into it; returns when the whole text was taken."""
         keyboard = self._interactive()
         if self.status is not None:
             raise InvalidParams("the command has ended", {"kind": "ended"})
@@ -144,7 +144,7 @@ class Terminal:
 
     @property
     def reads_lines(self) -> bool:
-        """Whether the command gets its input by the line; the system then drops all but 4095 bytes of one."""
+        """Whether the command reads its input by lines; the system then keeps only 4095 bytes of a line."""
         return self._interactive().reads_lines
 
     def _interactive(self) -> "TerminalInput":
@@ -164,9 +164,9 @@ class Terminal:
             self._keyboard = TerminalInput(wiring.keyboard)
 
     def begin(self, child: Child, timeout: float | None) -> None:
-        """Note the process that was started, and when its time is up."""
+        """Note the process that was started, and start its time limit."""
         self._child = child
-        if self.status is not None:  # now that we have closed its ends, too, its streams are at theirs
+        if self.status is not None:  # now that our copies of its ends are closed as well, its streams have ended
             self._output.end()
         if timeout is not None and not self._gone.is_set():
             self._later(timeout, self._time_is_up)
@@ -193,7 +193,7 @@ class Terminal:
         self._ended.set()
 
     def gone(self, left: Sequence[int]) -> None:
-        """Note that no process of the command is left, or which could not be ended."""
+        """Note that no process of the command is left, or which ones could not be ended."""
         for change in self._child.set_aside if self._child else ():
             log.warning("terminal %s: %s", self.id, _told_of(change))
         if left:
@@ -232,12 +232,12 @@ class Terminal:
 
 
 class TerminalInput:
-    """Input for an interactive terminal; the descriptor is ours to close."""
+    """Input for an interactive terminal; the descriptor is closed here."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._closed = False
-        self._turn = asyncio.Lock()  # what is typed at once stays together
+        self._turn = asyncio.Lock()  # texts that are typed at once are not mixed
         self._room = asyncio.Event()
 
     async def type(self, data: bytes) -> None:
@@ -247,7 +247,7 @@ class TerminalInput:
                     data = data[os.write(self._fd, data) :]
                 except BlockingIOError:
                     await self._wait_for_room()
-                except OSError:  # nobody has it open any more
+                except OSError:  # no process has it open any more
                     return
 
     def resize(self, size: Size) -> None:
@@ -290,7 +290,7 @@ def set_size(fd: int, size: Size) -> None:
 
 
 def _status(code: int, sent: Collection[int]) -> s.TerminalExitStatus:
-    if code - SHELLS_SIGNAL in sent:  # the sandbox tells us so of the command in it
+    if code - SHELLS_SIGNAL in sent:  # the sandbox reports so about the command inside
         code = SHELLS_SIGNAL - code
     if code >= 0:
         return s.TerminalExitStatus(exit_code=code)
@@ -301,7 +301,7 @@ def _status(code: int, sent: Collection[int]) -> s.TerminalExitStatus:
 
 
 def _told_of(change: Mapping[str, str]) -> str:
-    what = f"{change['path']} is protected, and came into being or was replaced while the command ran in a sandbox"
+    what = f"{change['path']} is protected, and was created or replaced while the command ran in a sandbox"
     if why := change.get("failed"):
         return f"{what}; it could not be set aside: {why}. Look at it before you use it"
     kept = f"{what}; it was set aside as {change.get('kept_as', 'nothing')}"
@@ -309,7 +309,7 @@ def _told_of(change: Mapping[str, str]) -> str:
 
 
 def _number(signal: str | int) -> int:
-    """The number of a signal that was named, or numbered."""
+    """The number of a signal, given by name or number."""
     try:
         if isinstance(signal, int):
             return signals.Signals(signal)

@@ -1,4 +1,4 @@
-"""`python -I -S DIRECTORY DESCRIPTOR OWNER`: run the keeper without anything that is installed beside it."""
+"""`python -I -S DIRECTORY DESCRIPTOR OWNER`: run the keeper without any installed packages."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""Turns a process into a command: its descriptors, session, limits, mark and program."""
+"""Turn a process into a command: its descriptors, session, limits, mark and program."""
 
 import contextlib
 import fcntl
@@ -12,17 +12,17 @@ from .control_groups import ControlGroup
 from .mounts import Unsealable, seal_around, stage
 from .processes import LINUX, carry_mark, libc
 
-MOST_DESCRIPTORS = 900  # handed to one command
+MOST_DESCRIPTORS = 900  # descriptors given to one command
 SET_PARENT_DEATH_SIGNAL = 1
 
 
-UNSEALED = b"\0"  # said by a process that could not become the command with all else read-only
+UNSEALED = b"\0"  # reported by a process that could not make all else read-only
 
 
 def start(spec: dict[str, Any], fds: list[int], group: ControlGroup | None) -> tuple[int, str]:
-    """Fork and execute; gives the process id, and what went wrong if something did.
+    """Fork and execute; returns the process id, and the error, if any.
 
-    Where only bubblewrap may make namespaces, nothing is read-only to it: it makes its sandbox as it always did.
+    Where only bubblewrap may make namespaces, nothing is made read-only before bubblewrap makes its sandbox.
     """
     pid, problem = _start(spec, fds, group)
     if problem == UNSEALED:
@@ -33,7 +33,7 @@ def start(spec: dict[str, Any], fds: list[int], group: ControlGroup | None) -> t
 
 def _start(spec: dict[str, Any], fds: list[int], group: ControlGroup | None) -> tuple[int, bytes]:
     heard, low = os.pipe()
-    said = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, len(fds))  # out of the command's way
+    said = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, len(fds))  # a number that the command does not use
     os.close(low)
     parent = os.getpid()
     pid = fork_or_none()
@@ -53,7 +53,7 @@ def _start(spec: dict[str, Any], fds: list[int], group: ControlGroup | None) -> 
         finally:
             os._exit(127)
     os.close(said)
-    problem = os.read(heard, 1000)  # ends when the command's own program runs
+    problem = os.read(heard, 1000)  # closed when the command's own program runs
     os.close(heard)
     return pid, problem
 
@@ -62,7 +62,7 @@ def become(spec: dict[str, Any], fds: list[int], said: int, parent: int) -> None
     """Turn this process into the command."""
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        with contextlib.suppress(OSError):  # one the C library keeps for itself
+        with contextlib.suppress(OSError):  # a signal that the C library reserves
             signal.signal(number, signal.SIG_DFL)
     os.setsid()
     if spec["tty"]:
@@ -86,8 +86,8 @@ def become(spec: dict[str, Any], fds: list[int], said: int, parent: int) -> None
 
 
 def place(fds: list[int], said: int) -> None:
-    """Give descriptors the numbers from 0 up, and close all others but the one that closes by itself."""
-    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, len(fds)) for fd in fds]  # none is overwritten below
+    """Give descriptors the numbers from 0 up, and close all others except the one that closes on exec."""
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, len(fds)) for fd in fds]  # so that none is overwritten below
     for number, fd in enumerate(moved):
         os.dup2(fd, number, inheritable=True)
     os.closerange(len(fds), said)
@@ -95,11 +95,11 @@ def place(fds: list[int], said: int) -> None:
 
 
 def limit(name: str, most: int) -> tuple[int, tuple[int, int]]:
-    """A limit of a resource as the kernel takes it: which, and both its values."""
+    """A resource limit as the kernel takes it: the resource and both values."""
     kind: int = getattr(resource, f"RLIMIT_{name}")
     _, hard = resource.getrlimit(kind)
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    # A second between the two: the first is a signal that says what happened.
+    # The hard limit is a second later: the soft one sends a signal that tells the cause.
     return kind, (most, most + 1 if name == "CPU" and hard == resource.RLIM_INFINITY else most)
 
 

@@ -1,10 +1,10 @@
-"""A control group (version 2) for each command, where the system lets us make one.
+"""A control group (version 2) for each command, where the system allows one.
 
-A process stays in its group whatever it does to its parents, its session and its mark, and the kernel kills the
-whole group at once.  Where there is no such hierarchy, or not ours to write, nothing here does anything.
+A process stays in its group even if it changes its parent, its session or its mark, and the kernel kills the whole
+group at once.  Where there is no such hierarchy, or it cannot be written, these functions do nothing.
 
-The supervisor keeps its command's group locked.  A group that nobody has locked is therefore left over: the next
-keeper ends and removes it.
+The supervisor keeps its command's group locked.  An unlocked group is therefore left over: the next keeper ends its
+processes and removes it.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from collections.abc import Iterator
 
 from .processes import PAUSE
 
-REMOVAL = 2.0  # seconds that the removal of an empty group may take
+REMOVAL = 2.0  # seconds for the removal of an empty group
 PREFIX = "dragoman-"
-MOST = 1000  # groups that are looked at or removed in one go, since a command can make groups in its own
-TRIES = 3  # to make one: a keeper that starts may take a new group for one that was left over
+MOST = 1000  # groups that are searched or removed at a time, since a command can make groups below its own
+TRIES = 3  # attempts to make one, since a starting keeper may take a new group for a left-over one
 
 
 class ControlGroup:
@@ -30,19 +30,19 @@ class ControlGroup:
         self.path, self._lock, self._procs_fd = path, lock, procs_fd
 
     def enter(self) -> None:
-        """Put this process in, and with it all that it will start."""
-        with contextlib.suppress(OSError):  # then it is found by its parents and its mark only
+        """Move this process into the group, and so all processes that it will start."""
+        with contextlib.suppress(OSError):  # then it can be found only by its parent and its mark
             os.write(self._procs_fd, b"0")
 
     def close(self) -> None:
-        """Remove it; for a moment the kernel counts processes that have ended already."""
+        """Remove it; for a moment, the kernel still counts processes that have ended."""
         os.close(self._procs_fd)
         end_group(self.path, REMOVAL)
         os.close(self._lock)
 
 
 def own_group() -> str | None:
-    """The directory of the group that this process is in, if it can have groups of ours."""
+    """The directory of this process's group, if groups can be made in it."""
     with contextlib.suppress(OSError, ValueError):
         with open("/proc/self/cgroup", encoding="utf-8") as file:
             within = next(line.split(":", 2)[2].rstrip("\n") for line in file if line.startswith("0::"))
@@ -54,7 +54,7 @@ def own_group() -> str | None:
 
 
 def _hierarchies() -> Iterator[tuple[str, str]]:
-    """Each mount of version 2: the group at its root, and where it is."""
+    """Each mount of version 2: the group at its root, and the mount point."""
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         for line in file:
             about, _, kind = line.partition(" - ")
@@ -64,7 +64,7 @@ def _hierarchies() -> Iterator[tuple[str, str]]:
 
 
 def new_group(above: str | None, mark: int) -> ControlGroup | None:
-    """A group below another one; None where there can be none."""
+    """Make a group below another one; None if that is not possible."""
     with contextlib.suppress(OSError):
         for number in range(TRIES if above else 0):
             path = f"{above}/{PREFIX}{mark:x}-{number}"
@@ -80,7 +80,7 @@ def new_group(above: str | None, mark: int) -> ControlGroup | None:
 
 
 def _locked(path: str) -> int | None:
-    """A descriptor that is the only one to lock a group; None if another is, or the group is gone."""
+    """A descriptor that locks a group; None if the group is locked by another, or removed."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -96,14 +96,14 @@ def _locked(path: str) -> int | None:
 
 
 def kill_group(path: str | None) -> None:
-    """Kill all processes in a group, also those that are just being started."""
+    """Kill all processes in a group, including those that are just being started."""
     if path:
         with contextlib.suppress(OSError), open(f"{path}/cgroup.kill", "w", encoding="utf-8") as file:
             file.write("1")
 
 
 def end_group(path: str | None, patience: float) -> list[int]:
-    """Kill all processes in a group and remove it; gives those that could not be.  Blocks: call it in a thread."""
+    """Kill all processes in a group and remove it; returns those that remain.  Blocks: call it in a thread."""
     deadline = time.monotonic() + patience
     while path and os.path.isdir(path):
         kill_group(path)
@@ -116,7 +116,7 @@ def end_group(path: str | None, patience: float) -> list[int]:
 
 
 def end_left_over(above: str | None) -> None:
-    """Kill and remove groups whose supervisors are gone."""
+    """Kill and remove groups whose supervisors have ended."""
     for path in _below(above) if above else ():
         name = os.path.basename(path)
         if name.startswith(PREFIX) and (lock := _locked(path)) is not None:
@@ -126,9 +126,9 @@ def end_left_over(above: str | None) -> None:
 
 
 def _remove(path: str) -> bool:
-    """Remove a group and those that were made in it; False while something runs there."""
+    """Remove a group and the groups below it; False while a process runs there."""
     groups = [path]
-    for group in groups:  # which grows: those above come first
+    for group in groups:  # the list grows; parents come before their children
         groups += _below(group)[: max(0, MOST - len(groups))]
     for group in reversed(groups):
         with contextlib.suppress(OSError):
@@ -144,7 +144,7 @@ def _below(path: str) -> list[str]:
 
 
 def _members(path: str) -> list[int]:
-    """The processes in a group itself; those in groups below it are not told."""
+    """The processes in a group itself, without those in groups below it."""
     with contextlib.suppress(OSError, ValueError), open(f"{path}/cgroup.procs", encoding="utf-8") as file:
         return [int(line) for line in file]
     return []

@@ -1,9 +1,10 @@
-"""The repositories that an index of Git names (`gitlinks`), of which `git status` looks into each.
+"""The repositories that a Git index names (`gitlinks`); `git status` looks into each of them.
 
-It does so by the settings of the repository it finds there, and they can name programs.  So a command in a sandbox
-that makes a repository, and an entry for it in the index, has the owner of the workspace run a program of its own.
+There it obeys the settings of the repository that it finds, and they can name programs.  So a sandboxed command
+that makes a repository, and an entry for it in the index, could make the owner of the workspace run the command's
+program.
 
-Part of the keeper's program: it imports the standard library and nothing else.
+Part of the keeper's program: it imports the standard library only.
 """
 
 import contextlib
@@ -21,13 +22,13 @@ _HEAD, _WORD = struct.Struct(">4sII"), struct.Struct(">I")
 _DIGESTS = (20, 32)  # SHA-1, SHA-256
 _BEFORE_DIGEST, _MODE_AT = 40, 24
 _EXTENDED = 0x4000
-_NOWHERE = {"", ".", "..", ".git"}  # names that Git takes in no path; `..` would lead out of the workspace
-_SPLIT = b"link"  # the extension that has entries in another file
+_NOWHERE = {"", ".", "..", ".git"}  # names that Git allows in no path; `..` would lead out of the workspace
+_SPLIT = b"link"  # the extension whose entries are in another file
 
 
 def gitlinks(index: bytes) -> frozenset[str] | None:
-    """The paths of repositories that an index names; None where it is not understood."""
-    if _MODE not in index and _SPLIT not in index:  # as of most, which may have 100,000 entries
+    """The paths of repositories that an index names; None if it is not understood."""
+    if _MODE not in index and _SPLIT not in index:  # true of most indexes, which may have 100,000 entries
         return frozenset()
     for size in _DIGESTS:
         with contextlib.suppress(ValueError, IndexError, struct.error):
@@ -37,12 +38,12 @@ def gitlinks(index: bytes) -> frozenset[str] | None:
 
 
 def gitlinks_of(root: int) -> frozenset[str] | None:
-    """The same of the repository that a directory is, if it is one."""
+    """The same for the index of a directory's repository, if it has one."""
     return gitlinks(_read(root)[0])
 
 
 def _entries(index: bytes, digest: int) -> Iterator[tuple[int, bytes]]:
-    """Every entry's mode and path; raises where these are not all."""
+    """The mode and path of every entry; raises ValueError if the index is incomplete."""
     signature, version, count = _HEAD.unpack_from(index)
     if signature != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("no index")
@@ -64,14 +65,14 @@ def _entries(index: bytes, digest: int) -> Iterator[tuple[int, bytes]]:
     while at < len(index) - digest:
         kind, size = index[at : at + 4], _WORD.unpack_from(index, at + 4)[0]
         if kind == _SPLIT:
-            raise ValueError("there is more of it elsewhere")
+            raise ValueError("a part of the index is in another file")
         at += 8 + size
     if at != len(index) - digest:
         raise ValueError("no index")
 
 
 def _number(index: bytes, at: int) -> tuple[int, int]:
-    """A number of one or several bytes, and where it ends."""
+    """A number of one or several bytes, and the position after it."""
     byte = index[at]
     value = byte & 0x7F
     while byte & 0x80:
@@ -82,17 +83,17 @@ def _number(index: bytes, at: int) -> tuple[int, int]:
 
 
 class WatchedIndex:
-    """The index of a workspace's repository, which a command may change, but for what it names."""
+    """The index of a workspace's repository; a command may change it, but not add repositories to it."""
 
     def __init__(self, root: int) -> None:
         self._root = root
         content, self.status = _read(root)
         self._links = gitlinks(content)
-        self.content = content if len(content) <= MOST_KEPT else None  # to be put back; Git makes one: `git reset`
+        self.content = content if len(content) <= MOST_KEPT else None  # to be restored; `git reset` makes a new one
 
     def names_another(self) -> bool:
-        """Whether it names a repository that is there, and that it did not name before."""
-        if self._links is None:  # which nobody could compare
+        """Whether it names an existing repository that it did not name before."""
+        if self._links is None:  # which cannot be compared
             return False
         now = gitlinks_of(self._root)
         return now is None or any(self._is_there(link) for link in now - self._links)
@@ -106,14 +107,14 @@ class WatchedIndex:
 
 
 def _read(root: int) -> tuple[bytes, os.stat_result | None]:
-    """The index of a repository; empty where there is none, or no regular file that can be read."""
+    """The index of a repository; empty if it is missing or not a readable regular file."""
     with contextlib.suppress(OSError):
         git = os.open(".git", os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
         try:
             fd = os.open(INDEX, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=git)
         finally:
             os.close(git)
-        try:  # a directory is nothing that `open` would close
+        try:  # `open` does not close the descriptor of a directory
             status = os.fstat(fd)
             if stat.S_ISREG(status.st_mode):
                 with open(fd, "rb", closefd=False) as file:

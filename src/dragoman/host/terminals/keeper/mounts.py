@@ -1,7 +1,7 @@
-"""What bubblewrap finds when it begins: a system that it can read, and the workspace.
+"""The mounts with which bubblewrap starts: a read-only system, and the workspace.
 
-It makes what it is to mount on, and follows links that somebody else in the workspace puts there meanwhile, out of
-the workspace too.  So all else is read-only to it, in a mount namespace that is made before it.
+bubblewrap creates its mount points, and follows links that another process in the workspace puts there meanwhile,
+even out of the workspace.  So all else is made read-only for it, in a mount namespace that is made before.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ import struct
 
 from .processes import libc
 
-STAGE = "/tmp"  # covered, for the command alone, by what it is to see of places its user cannot reach
+STAGE = "/tmp"  # for the command alone, covered by mounts of places that its user cannot reach
 CLONE, RECURSIVE, OF_FD = 1, 0x8000, 0x1000  # of open_tree
 FROM_FD, ONTO_FD = 4, 0x40  # of move_mount
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442  # on every machine
@@ -23,13 +23,13 @@ HERE = -100
 
 
 class Unsealable(Exception):
-    """This system lets an ordinary user make no namespaces, or mount nothing in them."""
+    """This system does not let an ordinary user make namespaces, or mount in them."""
 
 
 def stage(fds: list[int]) -> None:
-    """Show directories and files as STAGE/0, STAGE/1, ...: to this process alone, by descriptor, not by name.
+    """Mount directories and files as STAGE/0, STAGE/1, ... for this process alone, by descriptor, not by name.
 
-    For root only, before it becomes a user who may not be able to walk to where they are.
+    For root only, before it becomes a user who may have no access to their parents.
     """
     trees = [_tree(fd) for fd in fds]
     _checked(libc.unshare(NEW_MOUNTS))
@@ -46,10 +46,10 @@ def stage(fds: list[int]) -> None:
 
 
 def seal_around(fds: list[int]) -> None:
-    """Have all be read-only to this process but what some descriptors stand for; raises Unsealable.
+    """Make everything read-only for this process except what some descriptors refer to; raises Unsealable.
 
-    For an ordinary user, in a user namespace.  A descriptor from outside cannot be mounted there, so each is opened
-    again, and compared.
+    For an ordinary user, in a user namespace.  A descriptor from outside cannot be mounted there, so each path is
+    opened again and compared.
     """
     paths = sorted((os.readlink(f"/proc/self/fd/{fd}"), fd) for fd in fds)
     _leave()
@@ -57,11 +57,11 @@ def seal_around(fds: list[int]) -> None:
     top = ""
     for path, fd in paths:
         if top and f"{path}/".startswith(f"{top}/"):
-            continue  # it stays writable with what it is in
+            continue  # it stays writable together with the mount that it is in
         top = path
         again = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         if not os.path.sameopenfile(again, fd):
-            raise OSError(f"{path} was replaced while its sandbox was made")
+            raise OSError(f"{path} was replaced while its sandbox was being made")
         opened.append(again)
     trees = [_tree(fd) for fd in opened]
     _seal()
@@ -70,7 +70,7 @@ def seal_around(fds: list[int]) -> None:
 
 
 def _leave() -> None:
-    """Go to namespaces of users and mounts of our own, as who we are."""
+    """Enter new user and mount namespaces, keeping our user and group."""
     uid, gid = os.geteuid(), os.getegid()
     try:
         _checked(libc.unshare(NEW_USER | NEW_MOUNTS))
@@ -83,12 +83,12 @@ def _leave() -> None:
 
 
 def _tree(fd: int) -> int:
-    """What a descriptor stands for, with all that is mounted below, as a mount of its own."""
+    """A mount of what a descriptor refers to, with all mounts below it."""
     return _checked(libc.syscall(OPEN_TREE, fd, b"", CLONE | RECURSIVE | OF_FD | os.O_CLOEXEC))
 
 
 def _seal() -> None:
-    """Have all mounts be read-only but /proc, where bubblewrap says who is who inside; from Linux 5.12 on."""
+    """Make all mounts read-only except /proc, where bubblewrap maps users; needs Linux 5.12."""
     for path, flags, on, off in ((b"/", RECURSIVE, READ_ONLY, 0), (b"/proc", 0, 0, READ_ONLY)):
         wanted = struct.pack("=QQQQ", on, off, 0, 0)
         result = libc.syscall(MOUNT_SETATTR, HERE, path, flags, wanted, ctypes.c_size_t(len(wanted)))

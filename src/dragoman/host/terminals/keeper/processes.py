@@ -1,8 +1,8 @@
-"""Processes: who is there, whose they are, and how to signal them and no others.
+"""Find processes, tell which command they belong to, and signal them and no others.
 
-A mark tells the processes of a command wherever they are in the tree: an upper limit for a resource that Linux has
-not counted for decades (file locks).  Children inherit it, other processes can read it, and whoever is not root
-cannot raise it again.
+A mark identifies the processes of a command wherever they are in the tree.  It is the hard limit of a resource that
+Linux has not counted for decades (file locks).  Children inherit it, other processes can read it, and only root can
+raise it again.
 """
 
 import contextlib
@@ -17,15 +17,15 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 
 LINUX = sys.platform == "linux"
-PATIENCE = 5.0  # seconds for killed processes to be gone
-PAUSE = 0.02  # seconds between two looks at who is there
+PATIENCE = 5.0  # seconds for killed processes to end
+PAUSE = 0.02  # seconds between two searches for processes
 SET_CHILD_SUBREAPER = 36
 FILE_LOCKS = 10  # the limit that serves as a mark
-FREE = 1 << 62  # for marks, where there is no limit yet
-LEAST = 1 << 20  # of marks; below, two of them might be the same
+FREE = 1 << 62  # the highest mark, where there is no limit yet
+LEAST = 1 << 20  # the lowest mark; below it, two marks might be equal
 
 libc = ctypes.CDLL(None, use_errno=True)
-_LISTS_CHILDREN = os.path.exists("/proc/thread-self/children")  # not every kernel does
+_LISTS_CHILDREN = os.path.exists("/proc/thread-self/children")  # not every kernel has it
 _LOCKS = re.compile(rb"^Max file locks +\S+ +(\d+)", re.MULTILINE)
 
 
@@ -35,7 +35,7 @@ def adopt_orphans() -> None:
 
 
 def reaped(options: int = os.WNOHANG) -> tuple[int, int] | None:
-    """A child whose state has changed and how; None when there is none now."""
+    """A child whose state has changed, and its status; None if there is none now."""
     try:
         pid, status = os.waitpid(-1, options)
     except ChildProcessError:
@@ -47,24 +47,24 @@ def reaped(options: int = os.WNOHANG) -> tuple[int, int] | None:
 
 
 def own_children() -> list[int]:
-    """The children of this process, also those that nobody has waited for; found only where orphans are adopted."""
+    """The children of this process, including ended ones; only found where orphans are adopted."""
     return _children_of(os.getpid()) if LINUX else []
 
 
 def kill_children(leaving_out: Collection[int] = ()) -> bool:
-    """Kill the children of this process, and say whether there are any.
+    """Kill the children of this process; returns whether there are any.
 
-    It takes next to no time, so that whoever forks and exits without end is found.
+    It is fast enough to catch a process that forks and exits endlessly.
     """
     killed = [pid for pid in own_children() if pid not in leaving_out]
-    for pid in killed:  # nobody else gets its number before we have waited for it
+    for pid in killed:  # its number is not reused before we have waited for it
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     return bool(killed)
 
 
 def descendants(leaving_out: Collection[int] = ()) -> list[tuple[int, int, int]]:
-    """Each living process below this one with its parent and how deep it is, those below `leaving_out` excepted."""
+    """Each living process below this one, with its parent and depth, except those below `leaving_out`."""
     found, level, depth = list[tuple[int, int, int]](), [os.getpid()], 0
     while LINUX and level:
         children = [(pid, parent) for parent in level for pid in _children_of(parent) if pid not in leaving_out]
@@ -89,13 +89,13 @@ def _all() -> list[int]:
 
 
 def parent_of(pid: int) -> int | None:
-    """A living process's parent."""
+    """The parent of a living process."""
     found = _state_of(pid)
     return None if found is None else found[0]
 
 
 def _state_of(pid: int) -> tuple[int, int] | None:
-    """A living process's parent and session."""
+    """The parent and session of a living process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             state, parent, _, session = file.read().rpartition(b")")[2].split()[:4]
@@ -108,7 +108,7 @@ def _state_of(pid: int) -> tuple[int, int] | None:
 
 
 def send_to(found: Iterable[tuple[int, int, int]], number: int) -> None:
-    """Signal these processes, and no other that has got one's number since."""
+    """Signal these processes, and none that has got one of their numbers since."""
     for pid, parent, _ in found:
         with _held(pid) as handle:
             if handle is not None and parent_of(pid) == parent:
@@ -116,7 +116,7 @@ def send_to(found: Iterable[tuple[int, int, int]], number: int) -> None:
 
 
 def send_within(session: int, pid: int, number: int) -> None:
-    """Signal a process of a session, unless its number is another's by now."""
+    """Signal a process of a session, unless its number belongs to another process by now."""
     if not hasattr(os, "pidfd_open"):
         with contextlib.suppress(OSError):
             os.kill(pid, number)
@@ -128,7 +128,7 @@ def send_within(session: int, pid: int, number: int) -> None:
 
 @contextlib.contextmanager
 def _held(pid: int) -> Iterator[int | None]:
-    """A process that stays the same; a signal that it cannot be sent is no error: it is gone, or another user's."""
+    """Hold a process by a pidfd; failing to signal it is not an error: it has ended, or is another user's."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:
@@ -156,36 +156,36 @@ def group_exists(leader: int) -> bool:
 
 
 def new_mark() -> int:
-    """A mark that no other command has; 0 where there are none."""
+    """A mark that no other command has; 0 where marks are not available."""
     if not LINUX:
         return 0
     hard = resource.getrlimit(FILE_LOCKS)[1]
-    room = FREE if hard == resource.RLIM_INFINITY else hard  # a command of ours may be a host itself
+    room = FREE if hard == resource.RLIM_INFINITY else hard  # a command may itself be a host
     return 0 if room < LEAST else room // 2 + secrets.randbelow(room // 4)
 
 
 def carry_mark(mark: int) -> None:
-    """Give this process a mark, and all that it will start."""
+    """Give a mark to this process, and so to all that it will start."""
     if mark and LINUX:
-        with contextlib.suppress(OSError, ValueError):  # then it is found by its place in the tree only
+        with contextlib.suppress(OSError, ValueError):  # then it can be found only by its place in the tree
             resource.setrlimit(FILE_LOCKS, (mark, mark))
 
 
 def take_off_mark() -> None:
-    """Replace the mark that an owner gave: a keeper ends by itself, in order, once its owner is gone."""
+    """Replace the owner's mark, since a keeper ends by itself, in order, after its owner."""
     if LINUX and (hard := resource.getrlimit(FILE_LOCKS)[1]) != resource.RLIM_INFINITY:
         carry_mark(_keepers_mark(hard))
 
 
 def _keepers_mark(mark: int) -> int:
-    """The mark of the keepers below a mark: above the marks of all commands, which can only lower theirs."""
+    """The mark of keepers below a mark; it is above the marks of all commands, which can only be lowered."""
     return mark - 1 if mark else 0
 
 
 def end_with_keepers(mark: int) -> list[int]:
-    """Kill all processes that have a mark, and wait until keepers below have ended what they run.
+    """Kill all processes that have a mark, and wait until keepers below have ended their commands.
 
-    Gives those that are left.  Blocks, so call it in a thread.
+    Returns the remaining processes.  Blocks, so call it in a thread.
     """
     left, deadline = end_marked(mark), time.monotonic() + PATIENCE
     while (keepers := _marked(_keepers_mark(mark))) and time.monotonic() < deadline:
@@ -194,7 +194,7 @@ def end_with_keepers(mark: int) -> list[int]:
 
 
 def end_marked(mark: int, patience: float = PATIENCE) -> list[int]:
-    """Kill all processes that have a mark; gives those that could not be.  Blocks, so call it in a thread."""
+    """Kill all processes that have a mark; returns those that remain.  Blocks, so call it in a thread."""
     deadline, found = time.monotonic() + patience, _marked(mark)
     while found and time.monotonic() < deadline:
         for pid in found:

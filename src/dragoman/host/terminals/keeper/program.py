@@ -1,4 +1,4 @@
-"""The keeper itself: forks a supervisor for every command, and ends what a supervisor leaves behind."""
+"""The keeper: forks a supervisor for every command, and ends the processes that a supervisor leaves behind."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from .control_groups import end_left_over, own_group
 from .processes import PATIENCE, adopt_orphans, descendants, kill_children, reaped, send_to, take_off_mark
 from .supervisor import Woken, polling, receive, run_supervisor
 
-AGAIN = 0.1  # seconds until what should be dead is killed once more
+AGAIN = 0.1  # seconds until processes that should have ended are killed again
 
 
 class KeeperProgram:
@@ -22,7 +22,7 @@ class KeeperProgram:
         self._group = own_group()
 
     def keep(self) -> None:
-        """Run commands until the owner is gone and nothing is left."""
+        """Run commands until the owner has ended and no process is left."""
         adopt_orphans()
         take_off_mark()
         end_left_over(self._group)
@@ -53,15 +53,15 @@ class KeeperProgram:
             self._supervisors.add(pid)
 
     def _bury(self) -> bool:
-        """Reap supervisors and continue stopped ones; what one that was killed has left is ours now, and is killed.
+        """Reap supervisors and continue stopped ones; kill the processes that a killed one has left to us.
 
-        True while something of that is left.
+        Returns whether any of those are left.
         """
         while (changed := reaped(os.WNOHANG | os.WUNTRACED)) is not None:
             pid, status = changed
             if not os.WIFSTOPPED(status):
                 self._supervisors.discard(pid)
-            elif pid in self._supervisors:  # by its command, for nobody else has a reason
+            elif pid in self._supervisors:  # by its command, since no one else has a reason
                 os.kill(pid, signal.SIGCONT)
         has_orphans = kill_children(leaving_out=self._supervisors)
         if has_orphans:
@@ -69,7 +69,7 @@ class KeeperProgram:
         return has_orphans
 
     def _end(self) -> None:
-        """Wait until every supervisor has ended what it has; those that do not are killed."""
+        """Wait until every supervisor has ended its processes; kill those that do not."""
         for pid in self._supervisors:
             os.kill(pid, signal.SIGCONT)
         deadline = time.monotonic() + PATIENCE + 1

@@ -1,13 +1,13 @@
-"""The protected paths of a workspace while a command runs in a sandbox: watched, and afterwards as they were.
+"""The protected paths of a workspace: watched while a command runs in a sandbox, and restored afterwards.
 
-A mount keeps a command from changing what is there, but whoever renames over a file, or removes it, takes the mount
-off it in every sandbox; and where nothing is, nothing can be mounted.  So the kernel tells us when one of the paths
-comes into being (`has_changed`), the command is ended, and when nothing of it runs any more we look at each path
-(`settle`): what appeared is renamed aside, what was replaced is put back.  Who made the change cannot be told, so
-nothing is thrown away.  The index of a repository whose settings are protected is watched for what it names
-(`gitlinks.py`).
+A mount keeps a command from changing an existing file.  But a process that renames over the file, or removes it,
+removes the mount in every sandbox; and a missing path cannot be covered by a mount.  So the kernel notifies us when
+one of the paths is created (`has_changed`), and the command is ended.  When none of its processes runs any more,
+each path is checked (`settle`): a new file is renamed aside, a replaced one is restored.  It cannot be told who
+made the change, so nothing is deleted.  The index of a repository whose settings are protected is watched for the
+repositories that it names (`gitlinks.py`).
 
-Part of the keeper's program: it imports the standard library and nothing else.
+Part of the keeper's program: it imports the standard library only.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 
 from .gitlinks import INDEX, WatchedIndex
 
-MOST_KEPT = 1024 * 1024  # bytes of a file that can be put back
+MOST_KEPT = 1024 * 1024  # bytes of a file that can be restored
 GIT, SETTINGS_OF_GIT = ".git", ".git/config"
-_APPEARED = 0x80 | 0x100  # moved here, made here
-_WRITTEN, _BESIDES = 0x2, 0x20000000  # written in place; added to what is watched for already
+_APPEARED = 0x80 | 0x100  # moved here, created here
+_WRITTEN, _BESIDES = 0x2, 0x20000000  # written in place; added to the events already watched
 _OVERFLOW = 0x4000
 _ONLY_DIRECTORY, _NO_LINK = 0x01000000, 0x02000000
 _EVENT = struct.Struct("iIII")
@@ -34,14 +34,14 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass
 class _Found:
-    """What is at a path: how many of its parts exist, and the last of them unless it is a directory on the way."""
+    """The state of a path: how many of its parts exist, and the last of these, unless it is a parent directory."""
 
     parts: int
-    status: os.stat_result | None = None  # of all of it, or of a file where a directory would have to be
-    content: bytes | None = None  # of a file that is not too long
+    status: os.stat_result | None = None  # of the whole path, or of a file in place of a directory
+    content: bytes | None = None  # the content of a file that is not too long
 
     def is_replaced_by(self, now: "_Found") -> bool:
-        """Whether something is there now that was not; a file with the same content is no change."""
+        """Whether something new is there; a file with the same content does not count as a change."""
         if self.status is None or now.status is None:
             return now.status is not None
         if self.content is not None:
@@ -51,7 +51,7 @@ class _Found:
 
 @dataclass(eq=False)
 class _Root:
-    """A directory that a command can write, and the paths below it that it may not."""
+    """A directory that a command can write to, and the protected paths below it."""
 
     fd: int
     path: str
@@ -59,17 +59,18 @@ class _Root:
     before: dict[str, _Found] = field(default_factory=dict)
     touched: set[str] = field(
         default_factory=set
-    )  # made or replaced meanwhile, so that nothing covers them any more
+    )  # created or replaced meanwhile, so that no mount covers them any more
     index: WatchedIndex | None = None
 
 
 class ProtectedPaths:
-    """All protected paths of one command, below roots whose descriptors are given; raises OSError when they
-    cannot be watched."""
+    """All protected paths of one command, below roots given by descriptor.
+
+    Raises OSError when they cannot be watched."""
 
     def __init__(self, fds: Sequence[int], roots: Sequence[tuple[str, Sequence[str]]]) -> None:
         self._roots = [_Root(os.dup(fd), *root) for fd, root in zip(fds, roots, strict=True)]
-        # By watch and name: of which paths it is a part, and whether the last one.
+        # By watch and name: the paths of which it is a part, and whether it is the last part.
         self._names: dict[int, dict[str, list[tuple[_Root, str, bool]]]] = {}
         self._indexes: dict[int, _Root] = {}  # by watch
         self.fd = _checked(libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
@@ -80,9 +81,9 @@ class ProtectedPaths:
                 root.index = WatchedIndex(root.fd)
 
     def has_changed(self) -> bool:
-        """Whether one of the paths has been made or replaced; quick when nothing was that concerns them.
+        """Whether one of the paths has been created or replaced; fast when no event concerns them.
 
-        A path that came and went counts: another command's supervisor may have renamed it aside already.
+        A path that was created and removed counts: another command's supervisor may have renamed it aside.
         """
         is_concerned = has_appeared = is_indexed = False
         for watch, mask, name in self._events():
@@ -104,11 +105,11 @@ class ProtectedPaths:
         )
 
     def settle(self) -> list[dict[str, str]]:
-        """Rename aside what appeared and put back what was replaced; tells what was done, path by path."""
+        """Rename new paths aside and restore replaced ones; returns what was done for each path."""
         self.has_changed()
         told = []
         for root in self._roots:
-            # A file that was covered all the time is whatever its owner has made of it.
+            # A file that was covered all the time can only have been changed by its owner.
             for path in sorted(root.touched):
                 before, now = root.before[path], _look(root.fd, path)
                 if before.is_replaced_by(now):
@@ -122,7 +123,7 @@ class ProtectedPaths:
         return told
 
     def _watch(self) -> None:
-        """Watch every directory in which a part of a path is or could be; what is watched already stays so."""
+        """Watch every directory in which a part of a path is or could be, unless it is watched already."""
         for root in self._roots:
             for path in root.protected:
                 parts = path.split("/")
@@ -158,7 +159,7 @@ class ProtectedPaths:
 
 @contextlib.contextmanager
 def _directory(root: int, parts: list[str]) -> Iterator[int | None]:
-    """A directory below another, on whose way there is no link; None when there is none."""
+    """A directory below another, reached without links; None if there is none."""
     fd = os.dup(root)
     try:
         for name in parts:
@@ -196,10 +197,11 @@ def _content(name: str, parent: int) -> bytes | None:
 
     try:
         with open(name, "rb", opener=opener) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # by now; a pipe may have nothing to read
+            # it may be another file by now; a pipe would block
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return None
             content = file.read(MOST_KEPT + 1)
-    except OSError:  # it is gone, or a directory by now
+    except OSError:  # it was removed, or is a directory by now
         return None
     return content if len(content) <= MOST_KEPT else None
 
@@ -221,7 +223,7 @@ def _put_right(root: int, path: str, before: _Found, is_whole: bool) -> dict[str
 
 
 def _write(parent: int, name: str, content: bytes, status: os.stat_result) -> None:
-    """Make a file as it was, at once."""
+    """Restore a file atomically."""
     new = f".{name}.{secrets.token_hex(4)}"
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=parent)
     with open(fd, "wb") as file:

@@ -1,4 +1,4 @@
-"""One command: starts it, adopts what it leaves behind, and ends all of it when told, or when the owner is gone."""
+"""Runs one command: adopts the processes it leaves behind, and ends all when told, or when the owner has ended."""
 
 import array
 import contextlib
@@ -24,12 +24,12 @@ from .processes import (
 )
 from .protected_paths import ProtectedPaths
 
-AT_ONCE = 250  # descriptors with one byte, where the kernel takes 253
+AT_ONCE = 250  # descriptors sent with one byte; the kernel allows 253
 MORE = b"+"
 
 
 class Woken:
-    """Says through a descriptor that a child may have ended, or was stopped."""
+    """Signals through a descriptor that a child may have ended, or was stopped."""
 
     def __init__(self) -> None:
         self.fd, self._end = os.pipe()
@@ -56,7 +56,7 @@ def polling(*fds: int | None) -> select.poll:
 
 
 def receive(wire: socket.socket, fds: list[int]) -> bytes:
-    """One byte, and the descriptors that came with it; nothing at the end."""
+    """One byte and the descriptors that came with it; empty at the end."""
     came = array.array("i")
     space = socket.CMSG_SPACE(AT_ONCE * came.itemsize)
     data, ancillary, _, _ = wire.recvmsg(1, space, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
@@ -72,7 +72,8 @@ def receive(wire: socket.socket, fds: list[int]) -> bytes:
 def run_supervisor(go: int, fds: list[int], owner: int | None, above: str | None) -> NoReturn:
     status = 1
     try:
-        os.read(go, 1)  # until the keeper has closed its copies: the command's streams end with the command
+        # wait until the keeper has closed its copies, so that the command's streams end with the command
+        os.read(go, 1)
         os.close(go)
         Supervisor(socket.socket(fileno=fds[0]), owner).run(above)
         status = 0
@@ -88,11 +89,11 @@ class Supervisor:
         self._command = 0  # while it runs
         self._group = 0
         self._control_group: ControlGroup | None = None
-        self._skipped = 0  # levels of the tree that are not the command but what it was wrapped in
+        self._skipped = 0  # levels of the tree that belong to the wrapper around the command
         self._protected: ProtectedPaths | None = None
 
     def run(self, above: str | None) -> None:
-        """Run one command, in a control group below another one if there can be one."""
+        """Run one command, if possible in a control group below another one."""
         spec, told = self._read_spec()
         if spec is None:
             return
@@ -100,7 +101,7 @@ class Supervisor:
         self._skipped = spec["wrappers"]
         if group := new_group(above, spec["mark"]):
             self._control_group = group
-            self._tell(group=group.path)  # before there is a command that can kill us
+            self._tell(group=group.path)  # before there is a command that could kill us
         try:
             if roots := spec["protected"]:
                 self._protected = ProtectedPaths(self._fds[-len(roots) :], roots)
@@ -130,7 +131,7 @@ class Supervisor:
             self._control_group = None
 
     def _read_spec(self) -> tuple[dict[str, Any] | None, bytes]:
-        """The command to run, and the bytes that came after it; None when the owner is gone or withdrew it."""
+        """The command to run, and the bytes after it; None when the owner has ended or withdrew it."""
         heard = b""
         while b"\n" not in heard:
             if heard:
@@ -141,13 +142,13 @@ class Supervisor:
                 return None, b""
             heard += piece
         line, _, told = heard.partition(b"\n")
-        with contextlib.suppress(BlockingIOError):  # it may have lain here for long
+        with contextlib.suppress(BlockingIOError):  # it may have waited here for a long time
             more = self._link.recv(256, socket.MSG_DONTWAIT)
             told += more or b"\0"
         return (None, b"") if 0 in told else (json.loads(line), told)
 
     def _watch(self, told: bytes) -> bool:
-        """Do as told until nothing is left; False when the owner is gone before that."""
+        """Obey the host until no process is left; False when the owner has ended before that."""
         protected = self._protected.fd if self._protected else None
         waiting = polling(self._link.fileno(), self._woken.fd, self._owner, protected)
         self._obey(told)
@@ -176,12 +177,12 @@ class Supervisor:
                 self._end()
 
     def _reap(self) -> bool:
-        """Take note of who has ended; False when nobody is left."""
+        """Note the processes that have ended; False when none is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return not LINUX and group_exists(self._group)  # nobody adopts there
+                return not LINUX and group_exists(self._group)  # orphans are not adopted there
             if pid == 0:
                 return True
             if pid == self._command:
@@ -196,7 +197,7 @@ class Supervisor:
             send_to_group(self._group, number)
 
     def _end(self) -> None:
-        """Kill everything, also what forks meanwhile; tell what could not be."""
+        """Kill all processes, including those that fork meanwhile; report those that remain."""
         deadline = time.monotonic() + PATIENCE
         while self._reap():
             if self._command or not LINUX:
@@ -212,5 +213,5 @@ class Supervisor:
             self._woken.wait(0.05)
 
     def _tell(self, **news: object) -> None:
-        with contextlib.suppress(OSError):  # the owner is gone, which `_watch` sees by itself
+        with contextlib.suppress(OSError):  # the owner has ended, which `_watch` notices by itself
             self._link.sendall(json.dumps(news).encode() + b"\n")

@@ -1,1 +1,1 @@
-"""The sandbox that commands run in, and the trial that shows it holds."""
+"""The sandbox for commands, and the trial that tests it."""

@@ -1,9 +1,10 @@
-"""What is mounted where in a sandbox, as arguments for bubblewrap.
+"""The mounts of a sandbox, as arguments for bubblewrap.
 
-Sources are descriptors, so what was looked at is what is mounted.  A host that is root hands them to the keeper,
-which shows them under STAGE to the user it becomes; otherwise bubblewrap gets them, and compares.  All arguments go
-through a file in memory: everyone on the machine can read an argument list.  What it runs is the first program, a
-file in memory too, which sets Landlock up where there is one, has the variables, and becomes the command.
+Sources are descriptors, so that exactly the checked files are mounted.  A host that is root gives them to the
+keeper, which mounts them under STAGE for the user it becomes; otherwise bubblewrap gets them and compares.  All
+arguments are in a file in memory, since everyone on the machine can read an argument list. bubblewrap runs the
+first program, also a file in memory, which sets up Landlock where the kernel has it, contains the variables, and
+becomes the command.
 """
 
 import contextlib
@@ -30,32 +31,33 @@ SETTINGS = (
 )
 HOME = "/home/sandbox"
 SCRATCH_PLACES = ("/tmp", "/var/tmp", "/dev/shm", HOME)
-SCRATCH = 1024 * 1024 * 1024  # bytes that each of them can hold, in memory
+SCRATCH = 1024 * 1024 * 1024  # bytes of each of them, in memory
 MOST_COPIED = 1024 * 1024  # bytes of a file of settings
 FIRST_DESCRIPTOR = 3
-EXECUTABLE = 0x10  # a file in memory that can be run
-PROCESSES = 2  # bubblewrap's own, around a command
+EXECUTABLE = 0x10  # flag: a file in memory that can be executed
+PROCESSES = 2  # bubblewrap's own processes around a command
 
 
 class Unprotectable(Exception):
-    """A protected path over which nothing can be mounted; the text says which, and why."""
+    """A protected path cannot be covered by a mount; the text says which, and why."""
 
 
 @dataclass
 class Wrapped:
-    """What to run for a command, and with which descriptors."""
+    """The program to run for a command, with its descriptors."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
-    processes: int = 0  # around the command
+    processes: int = 0  # processes around the command
     kept: list[int] = field(default_factory=list)  # descriptors for the command, from 3 up
-    staged: list[int] = field(default_factory=list)  # those to be shown under STAGE
-    writable: list[int] = field(default_factory=list)  # positions in `kept` of what can be written
-    roots: list[int] = field(default_factory=list)  # in which paths are protected
-    protected: list[tuple[str, Sequence[str]]] = field(default_factory=list)  # each root's path, and those paths
+    staged: list[int] = field(default_factory=list)  # descriptors to mount under STAGE
+    writable: list[int] = field(default_factory=list)  # positions in `kept` of writable ones
+    roots: list[int] = field(default_factory=list)  # roots with protected paths
+    # each root's path, and its protected paths
+    protected: list[tuple[str, Sequence[str]]] = field(default_factory=list)
 
     def spec(self, *, limits: Mapping[str, int], tty: bool = False) -> CommandSpec:
-        """What to tell the keeper."""
+        """The spec for the keeper."""
         return CommandSpec(
             argv=self.argv,
             env=tuple(self.env.items()),
@@ -74,7 +76,7 @@ class Wrapped:
         return [*self.kept, *self.staged, *self.roots]
 
     def protects(self, path: str) -> bool:
-        """Whether a change of this path would be taken for the command's."""
+        """Whether a change of this path would count as the command's."""
         for root, paths in self.protected:
             inside = path.removeprefix(f"{root}/")
             if inside != path and any(_is_part(inside, known) or _is_part(known, inside) for known in paths):
@@ -82,29 +84,29 @@ class Wrapped:
         return False
 
     def close(self) -> None:
-        """Let go of the descriptors once the command has been started."""
+        """Close the descriptors once the command has been started."""
         for fd in self.descriptors:
             os.close(fd)
 
 
 class MountPlan:
-    """Collects arguments and descriptors; ours to close until they are wrapped around a command."""
+    """Collects arguments and descriptors, and owns them until they are wrapped around a command."""
 
     def __init__(self) -> None:
         self.args: list[str] = []
-        self.rules: list[PathRule] = []  # what Landlock allows, besides which it allows nothing
+        self.rules: list[PathRule] = []  # all that Landlock allows
         self.wrapped = Wrapped((), {}, PROCESSES)
         self._staging = os.geteuid() == 0
-        self._pinned: set[str] = set()  # mounted, so that they cannot be renamed
-        self._sealed: set[str] = set()  # and cannot be changed
+        self._pinned: set[str] = set()  # covered by mounts, so that they cannot be renamed
+        self._sealed: set[str] = set()  # and so that they cannot be changed
 
     def surround(self, *, network: bool, interactive: bool) -> None:
-        """Everything but the workspace."""
+        """Mount everything but the workspace."""
         self.args += ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"]
         self.args += ["--cap-drop", "ALL", "--hostname", "sandbox", "--clearenv"]
         if network:
             self.args.append("--share-net")
-        if not interactive:  # an interactive command makes one itself, with its terminal
+        if not interactive:  # an interactive command makes its own session, with its terminal
             self.args.append("--new-session")
         for path in SYSTEM:
             if os.path.islink(path):
@@ -114,7 +116,7 @@ class MountPlan:
         for name in SETTINGS:
             self._set(f"/etc/{name}")
         self.args += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
-        # The sandbox's own first process: who could write its memory could tell another exit than the command's.
+        # The sandbox's own first process: writing its memory could fake the command's exit.
         self.args += ["--perms", "0555", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
         for path in SCRATCH_PLACES:
             self.args += ["--perms", "1777", "--size", str(SCRATCH), "--tmpfs", path]
@@ -124,7 +126,7 @@ class MountPlan:
         self.rules += [PathRule(path, WRITE) for path in SCRATCH_PLACES]
 
     def _set(self, path: str) -> None:
-        """Have a setting of the system inside; a small file is copied, for a mount slows down all further ones."""
+        """Show a setting of the system inside; a small file is copied, since a mount slows down further ones."""
         with contextlib.suppress(OSError):
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             status = os.fstat(fd)
@@ -135,12 +137,12 @@ class MountPlan:
         self.args += ["--ro-bind-try", path, path]
 
     def show(self, fd: int, path: str, *, writable: bool) -> None:
-        """Have what a descriptor stands for be at a path, to be read and run, or written too."""
+        """Mount what a descriptor refers to at a path, read-only or writable."""
         self.bind(fd, path, writable=writable)
         self.rules.append(PathRule(path, WRITE if writable else READ))
 
     def bind(self, fd: int, path: str, *, writable: bool) -> None:
-        """Mount what a descriptor stands for at a path."""
+        """Mount what a descriptor refers to at a path."""
         option = "--bind" if writable else "--ro-bind"
         if self._staging:
             self.args += [option, f"{STAGE}/{len(self.wrapped.staged)}", path]
@@ -151,11 +153,11 @@ class MountPlan:
             self.args += [f"{option}-fd", self._keep(os.dup(fd)), path]
 
     def link(self, name: str, path: str) -> None:
-        """Have a path lead to another one."""
+        """Make a path a link to another one."""
         self.args += ["--symlink", path, name]
 
     def protect(self, root: int, root_path: str, paths: Sequence[str]) -> None:
-        """Have paths below a root not be changed, nor their parents renamed; where nothing is they are watched."""
+        """Keep paths below a root from being changed, and their parents from being renamed; watch missing paths."""
         if paths:
             self.wrapped.roots.append(os.dup(root))
             self.wrapped.protected.append((root_path.rstrip("/"), paths))
@@ -165,7 +167,7 @@ class MountPlan:
     def _cover(self, root: int, path: str, relative: str) -> None:
         parent = root
         *above, last = relative.split("/")
-        if ".." in (*above, last):  # what is mounted there could be written inside
+        if ".." in (*above, last):  # a mount there could be written inside
             raise Unprotectable(f"{relative} leads out of {path}, where nothing is protected")
         with contextlib.ExitStack() as opened:
             for name in above:
@@ -192,9 +194,9 @@ class MountPlan:
     def begin(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str, version: int, limits: Mapping[str, int]
     ) -> None:
-        """What runs inside: the command, kept to the rules by a version of Landlock unless that is 0.
+        """Begin the program inside: the command, confined by a version of Landlock unless that is 0.
 
-        Limits are the command's: bubblewrap itself opens and writes more than one may be allowed.
+        The limits are for the command only, since bubblewrap itself may open and write more than they allow.
         """
         program = FirstProgram()
         if version:
@@ -207,7 +209,7 @@ class MountPlan:
         self.args += ["--chdir", cwd]
 
     def wrap(self, prefix: Sequence[str], bwrap: str) -> Wrapped:
-        """What runs inside, with all of this around it."""
+        """Wrap the program inside with all these mounts."""
         self.args += ["--remount-ro", "/"]
         self.args += ["--seccomp", self._keep(_in_memory(seccomp_filter()))]
         arguments = self._keep(_in_memory(b"".join(os.fsencode(arg) + b"\0" for arg in self.args)))
@@ -241,7 +243,7 @@ def _is_directory(fd: int) -> bool:
 
 
 def runs_from_memory() -> bool:
-    """Whether this system runs programs that are files in memory."""
+    """Whether this system executes files in memory."""
     try:
         os.close(_in_memory(b"", executable=True))
     except OSError:
@@ -255,7 +257,7 @@ def _in_memory(data: bytes, *, executable: bool = False) -> int:
     except OSError as exc:
         if exc.errno != errno.EINVAL:
             raise
-        fd = os.memfd_create("sandbox", os.MFD_CLOEXEC)  # before Linux 6.3 all of them were executable
+        fd = os.memfd_create("sandbox", os.MFD_CLOEXEC)  # before Linux 6.3, all of them were executable
     os.write(fd, data)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd

@@ -1,8 +1,8 @@
-"""Which paths of a workspace a sandbox keeps as they are: those of the table, and Git directories that are there.
+"""The protected paths of a workspace: those of the table, and existing Git directories.
 
-In the workspace's own `.git` a command can commit, so only the files are covered that name programs or lead
-elsewhere.  Git directories further down (submodules, clones, bare repositories) are covered as a whole.  So is the
-place of each repository that the index names, where none may come into being.
+A command can commit in the workspace's own `.git`, so only files there that name programs or other directories are
+covered.  Git directories further down (submodules, clones, bare repositories) are covered as a whole.  So is the
+path of each repository that the index names, where none may be created.
 """
 
 import os
@@ -14,29 +14,29 @@ from ...git_directories import is_git_directory
 from ...protected import covered, is_covered
 from ..keeper.gitlinks import gitlinks_of
 
-# Never changed; and where one comes into being, what runs is ended (`protected_paths.py`).
+# Never changed; if one is created, the command is ended (`protected_paths.py`).
 ALWAYS = (
     *(".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir", ".git/info/attributes"),
     *covered("always"),
 )
-# In `.git`, where they exist: what leads to other Git directories, and what Git runs when it goes on.
+# In `.git`, if they exist: files that name other Git directories, and commands that Git runs when it continues.
 _OF_GIT = ("modules", "worktrees", "rebase-merge", "rebase-apply", "sequencer")
 _PASSED_BY = {"node_modules", "__pycache__", ".venv", ".tox"}
-MOST_ENTRIES = 5_000_000  # looked at, so that no command waits for ever
+MOST_ENTRIES = 5_000_000  # directories that are searched, so that no command waits for ever
 MOST_NAMED = 1000  # repositories in an index
 
 
 class Endless(Exception):
-    """There is more below a directory than is looked at; what is not looked at cannot be protected."""
+    """A directory has more below it than is searched; the rest could not be protected."""
 
     def __init__(self, root: str, most: int, what: str) -> None:
         super().__init__(
-            f"{os.path.realpath(root)} has more than {most} {what}, too many to look for what is to be protected"
+            f"{os.path.realpath(root)} has more than {most} {what}, too many to search for paths to protect"
         )
 
 
 def existing(root: str) -> list[str]:
-    """What there is to cover below a directory, besides what is always covered; raises Endless."""
+    """The existing paths to cover below a directory, besides those that are always covered; raises Endless."""
     places = [*(f".git/{name}" for name in _OF_GIT), *(path for path in covered("existing") if "/" in path)]
     found = [path for path in places if os.path.lexists(os.path.join(root, path))]
     with suppress(OSError), os.scandir(root) as entries:
@@ -47,7 +47,7 @@ def existing(root: str) -> list[str]:
 
 
 def _named_repositories(root: str) -> list[str]:
-    """Where the repositories are, or would be, that the index names: `git status` goes by their settings."""
+    """The paths of the repositories that the index names, existing or not: `git status` obeys their settings."""
     with suppress(OSError):
         fd = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -61,7 +61,7 @@ def _named_repositories(root: str) -> list[str]:
 
 
 def _git_directories(root: str) -> Iterator[str]:
-    """Where Git keeps data below a directory, other than in its own `.git`; links are not followed."""
+    """The Git directories below a directory, other than its own `.git`; links are not followed."""
     left = MOST_ENTRIES
     waiting = [root]
     while waiting:

@@ -1,7 +1,7 @@
-"""Run inside a sandbox by `trial.py`: tries to get out, and says what it managed as JSON.
+"""Run inside a sandbox by `trial.py`: tries to escape, and reports its successes as JSON.
 
-Everything here is harmless where it succeeds: calls get arguments that the kernel refuses after it has agreed to
-the caller, and files that are written were made for it.  Standard library only; it is handed over as text.
+Every attempt is harmless if it succeeds: system calls get arguments that the kernel refuses after it has accepted
+the caller, and the files that are written were made for this.  Standard library only; it is passed as text.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ Attempt = tuple[str, Callable[[], object]]
 
 
 def attempts(told: dict[str, Any]) -> Iterator[Attempt]:
-    """What to try, and how: each gives something true when it gets out, and otherwise nothing, or an OSError."""
+    """The attempts: each returns a true value if it escapes, otherwise a false one, or raises OSError."""
     for name, number in told["forbidden"].items():
         yield f"the system call {name} can be made", partial(calls, number)
     for path in told["unwritable"]:
@@ -83,12 +83,12 @@ def privileges() -> Iterator[Attempt]:
 
 
 def calls(number: int) -> bool:
-    """Whether the kernel agrees to a system call; its arguments are all invalid."""
+    """Whether the kernel accepts a system call; all its arguments are invalid."""
     return agrees(libc.syscall(number, *[ctypes.c_long(-1)] * 6))
 
 
 def pairs(family: int) -> bool:
-    """Whether the kernel looks for a pair of sockets of a family; it says so where it knows none."""
+    """Whether the kernel tries to make a pair of sockets of a family, which its error shows for an unknown one."""
     number = SOCKETPAIR.get(os.uname().machine, -1)
     found = libc.syscall(number, family, socket.SOCK_STREAM, 0, (ctypes.c_int * 2)())
     return bool(found >= 0 or ctypes.get_errno() != errno.EAFNOSUPPORT)
@@ -119,7 +119,7 @@ def reads(path: str) -> bool:
 
 
 def changes(path: str) -> bool:
-    """Whether anything can be done to a protected path, or to what it is in."""
+    """Whether a protected path, or one of its parents, can be changed."""
     first = path.split("/")[0]
     os.makedirs("other", exist_ok=True)
     tries: list[Callable[[], object]] = [
@@ -151,7 +151,7 @@ def makes_device() -> bool:
 
 
 def lends_rights() -> bool:
-    """Whether a program can be made that others run with its owner's rights."""
+    """Whether a program can be made that runs with its owner's rights."""
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
     plain = os.open("plain", os.O_CREAT | os.O_WRONLY, 0o755)
     tries: list[Callable[[], object]] = [
@@ -167,7 +167,7 @@ def lends_rights() -> bool:
 
 
 def leases() -> bool:
-    """Whether a file can be held against whoever opens it."""
+    """Whether a file can be leased, so that opening it blocks."""
     fd = os.open("plain", os.O_RDONLY | os.O_CREAT, 0o600)
     try:
         return works(lambda: fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK))
@@ -187,7 +187,7 @@ def reaches(family: int, kind: int, address: Any) -> bool:
     with socket.socket(family, kind) as wire:
         wire.settimeout(2)
         wire.connect(address if isinstance(address, str) else tuple(address))
-        wire.send(b"x")  # a datagram tells us nothing: the host has to hear it
+        wire.send(b"x")  # sending a datagram shows nothing; the host checks whether it arrives
         return kind == socket.SOCK_STREAM
 
 
@@ -230,7 +230,7 @@ def status(beginning: str) -> list[str]:
 
 
 def leave_a_daemon(path: str) -> None:
-    """Start a process that leaves its session, group and parent, and holds a pipe open for as long as it lives."""
+    """Start a process that leaves its session, group and parent, and keeps a pipe open while it lives."""
     reading, writing = os.pipe()
     if os.fork() == 0:
         os.setsid()

@@ -1,11 +1,11 @@
-"""The first program in a sandbox: a list of system calls, made one after the other, the last of which is `execve`.
+"""The first program in a sandbox: a list of system calls, the last of which is `execve`.
 
-Some things can only be done inside, after the mounts and before the command: Landlock, for one, forbids the very
-mounts that bubblewrap makes.  An interpreter would take longer to start than the whole sandbox, so this is an
-executable of its own, written here: a loop of sixteen instructions and the table that it goes through.
+Some steps are only possible inside, after the mounts and before the command; Landlock, for example, forbids the
+mounts that bubblewrap makes.  An interpreter would take longer to start than the whole sandbox, so an executable is
+made here: a loop of sixteen instructions, and the table of calls that it makes.
 
     table entry     number of the call, WHEN, value, five arguments
-    WHEN            IF: only where the call before gave `value`; UNLESS: only where it did not
+    WHEN            IF: only if the previous call returned `value`; UNLESS: only if it did not
 """
 
 import errno
@@ -25,7 +25,7 @@ _LOOPS = {
         "641e40f9010000d4f40300aa73020191f3ffff17"
     ),
 }
-_MACHINES = {"x86_64": 62, "aarch64": 183}  # as an executable names them
+_MACHINES = {"x86_64": 62, "aarch64": 183}  # numbers of machines in executables
 CALLS = {  # x86_64, aarch64
     "close": (3, 57),
     "close_range": (436, 436),
@@ -38,17 +38,17 @@ CALLS = {  # x86_64, aarch64
     "prlimit64": (302, 261),
     "write": (1, 64),
 }
-FIRST_FREE = 3  # the descriptor that the first call to open one gets, after `close_others`
+FIRST_FREE = 3  # the descriptor that the first opening call gets after `close_others`
 SHELL = "/bin/sh"
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-NOT_HELD = 126  # where something that is to hold the command does not
-NOT_RUN = 127  # the exit code where the command cannot be run, as a shell has it
+NOT_HELD = 126  # exit code if a confinement of the command fails
+NOT_RUN = 127  # exit code if the command cannot be run, as in a shell
 _REASONS = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC, errno.E2BIG, errno.EPERM, errno.ELOOP)
 
 _IF, _UNLESS = 1, 2
-_NEVER = 1 << 62  # what no call gives
+_NEVER = 1 << 62  # a value that no call returns
 _CODE, _DATA = 0x400000, 0x10000000  # addresses
-_PAGE = 0x10000  # the largest of any machine here
+_PAGE = 0x10000  # the largest page of these machines
 _EXECUTABLE = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _ENTRY = struct.Struct("<QQqQQQQQ")
@@ -64,7 +64,7 @@ class FirstProgram:
         self._data = bytearray()
 
     def put(self, data: bytes) -> int:
-        """Keep something in memory; gives its address."""
+        """Put bytes into memory; returns their address."""
         address = _DATA + len(self._data)
         self._data += data + bytes(-len(data) % 8)
         return address
@@ -73,27 +73,27 @@ class FirstProgram:
         return self.put(os.fsencode(text) + b"\0")
 
     def call(self, name: str, *arguments: int, given: int | None = None, unless: int = _NEVER) -> None:
-        """Make a call; only where the one before gave `given`, or not where it gave `unless`."""
+        """Add a call; made only if the previous one returned `given`, or did not return `unless`."""
         when, value = (_UNLESS, unless) if given is None else (_IF, given)
         words = [argument % (1 << 64) for argument in (*arguments, *[0] * (5 - len(arguments)))]
         self._table += _ENTRY.pack(CALLS[name][self._column], when, value, *words)
 
     def close_others(self) -> None:
-        """Close all descriptors but the standard ones, so that the numbers of the next ones are known."""
+        """Close all descriptors but the standard ones, so that the next numbers are known."""
         self.call("close_range", FIRST_FREE, 0xFFFFFFFF, 0)
 
     def limit(self, kind: int, values: tuple[int, int]) -> None:
-        """Limit a resource; ends the program where that cannot be."""
+        """Limit a resource; the program ends if that fails."""
         self.call("prlimit64", 0, kind, self.put(struct.pack("<qq", *values)), 0)
         self.call("exit_group", NOT_HELD, unless=0)
 
     def complain(self, text: str, given: int | None = None, unless: int = _NEVER) -> None:
-        """Say something to stderr."""
+        """Write a text to stderr."""
         said = os.fsencode(f"{text}\n")
         self.call("write", 2, self.put(said), len(said), given=given, unless=unless)
 
     def become(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Run a command, found as `execvp` finds it, but for empty entries of the PATH; says why it cannot."""
+        """Run a command, found like `execvp` but without empty entries of the PATH; report why if it fails."""
         program, shell = argv[0], self.text(SHELL)
         variables = self._list([self.text(f"{name}={value}") for name, value in env.items()])
         words = [self.text(word) for word in argv]
@@ -111,19 +111,19 @@ class FirstProgram:
         return self.put(struct.pack(f"<{len(addresses) + 1}Q", *addresses, 0))
 
     def image(self) -> bytes:
-        """The program as a file."""
+        """The program as an executable file."""
         loop = _LOOPS[self._machine]
         head = _EXECUTABLE.size + 2 * _SEGMENT.size
         end = head + len(loop) + len(self._table)
-        start = -(-end // _PAGE) * _PAGE  # of the data
+        start = -(-end // _PAGE) * _PAGE  # the address of the data
         kind = b"\x7fELF\x02\x01\x01" + bytes(9)
         sizes = _EXECUTABLE.size, _SEGMENT.size, 2, 0, 0, 0
         entry = _CODE + head
         return b"".join(
             (
                 _EXECUTABLE.pack(kind, 2, _MACHINES[self._machine], 1, entry, _EXECUTABLE.size, 0, 0, *sizes),
-                _SEGMENT.pack(1, 5, 0, _CODE, _CODE, end, end, _PAGE),  # to be read and run
-                _SEGMENT.pack(1, 4, start, _DATA, _DATA, len(self._data), len(self._data), _PAGE),  # to be read
+                _SEGMENT.pack(1, 5, 0, _CODE, _CODE, end, end, _PAGE),  # readable and executable
+                _SEGMENT.pack(1, 4, start, _DATA, _DATA, len(self._data), len(self._data), _PAGE),  # readable
                 loop,
                 self._table,
                 bytes(start - end),

@@ -1,12 +1,12 @@
-"""Commands in a sandbox of bubblewrap: they write in the workspace and nowhere else, and see little besides.
+"""A sandbox of bubblewrap: commands can write in the workspace only, and see little else.
 
-Inside there is the system, read-only; the workspace, of which protected paths cannot be changed, nor made where
-they do not exist; an empty home, /tmp and /run; no other processes, no network unless it is allowed, no privileges,
-and no system call that `seccomp.py` forbids.  Landlock says the same of files once more, where the kernel has it
-(`landlock.py`): one mistake in the mounts is not the end.  Everything dies with the sandbox, daemons included.  It
+Inside, the system is read-only; protected paths of the workspace cannot be changed or created; the home, /tmp and
+/run are empty; there are no other processes, no network unless it is allowed, no privileges, and no system calls
+that `seccomp.py` forbids.  Where the kernel has Landlock (`landlock.py`), it enforces the same rules for files, so
+that one mistake in the mounts does not open the sandbox.  All processes end with the sandbox, daemons included.  It
 never runs as root: a host that is root becomes the user who owns the workspace.
 
-`Sandbox.check` tries to get out of it, once (`trial.py`).  Unless every attempt fails, nothing runs.
+`Sandbox.check` tries once to escape (`trial.py`).  Unless every attempt fails, no command runs.
 """
 
 import asyncio
@@ -31,21 +31,21 @@ from .seccomp import is_known_machine
 
 log = logging.getLogger("dragoman")
 
-NO_WORKSPACE = ("/usr", "/etc", "/proc", "/dev", "/sys", "/run")  # nor what contains one of them
-SPARE_DESCRIPTORS = 10  # for the command's streams, its directory and what describes the sandbox
+NO_WORKSPACE = ("/usr", "/etc", "/proc", "/dev", "/sys", "/run")  # nor a parent of one of them
+SPARE_DESCRIPTORS = 10  # for the command's streams, its directory and the sandbox's description
 PROGRAMS = ("bwrap", "setpriv", "setsid")
 NEEDED = ("--bind-fd", "--disable-userns", "--size", "--seccomp")
 
 
 class SandboxUnavailable(InternalError):
-    """Commands are to run in a sandbox, and there is none that holds; so none runs."""
+    """Commands have to run in a sandbox, and none works here, so no command runs."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"commands run in a sandbox only, and {reason}", {"kind": "sandbox_unavailable"})
+        super().__init__(f"commands run only in a sandbox, and {reason}", {"kind": "sandbox_unavailable"})
 
 
 class Sandbox:
-    """What a command may see and change besides the workspace; nothing by default."""
+    """The sandbox's settings: what a command may see and change besides the workspace; by default nothing."""
 
     def __init__(
         self,
@@ -56,33 +56,34 @@ class Sandbox:
         user: tuple[int, int] | None = None,
         hard_links: HardLinks = "break",
     ) -> None:
-        """`read_only`: more to see, such as a toolchain in somebody's home; links are followed here and now.
+        """`read_only`: further visible paths, such as a toolchain in a home; links are followed now.
 
         `protected`: paths below the workspace that cannot be changed, by default those that `covers.py` knows and
-        finds; `user`: who a host that is root becomes; `hard_links`: what becomes of files in the workspace that
-        have another name outside: "break" copies them, "refuse" runs nothing, "keep" lets commands change them.
+        finds.  `user`: the user that a host running as root becomes.  `hard_links`: how to treat files in the
+        workspace that have another name outside: "break" copies them, "refuse" runs no command, "keep" lets
+        commands change them.
         """
         self.network, self.user, self.hard_links = network, user, hard_links
         self.read_only = tuple(os.path.join(os.getcwd(), os.fspath(path)) for path in read_only)
         self._visible = {path: os.path.realpath(path) for path in self.read_only}
         self.programs = {
             name: find_program(name) for name in PROGRAMS
-        }  # once: what has these names later is not run
+        }  # found once, so that other programs of these names are not run later
         self._looks = protected is None
         self.protected = tuple(sorted(map(os.path.normpath, covers.ALWAYS if protected is None else protected)))
-        self.landlock = landlock.version()  # 0: none
+        self.landlock = landlock.version()  # 0 for none
         self._checking = asyncio.Lock()
-        self._escapes: list[str] | None = None  # what the trial has found; None before there was one
+        self._escapes: list[str] | None = None  # the trial's findings; None before the trial
 
     @property
     def environ(self) -> Mapping[str, str]:
-        """In what the environment inside differs from the host's."""
+        """The variables in which the environment inside differs from the host's."""
         return {"HOME": HOME, "TMPDIR": "/tmp"}
 
     async def check(self, roots: Sequence[Place] = ()) -> None:
-        """Try, once, to get out; raises SandboxUnavailable unless that fails in every way.
+        """Try once to escape; raises SandboxUnavailable unless every attempt fails.
 
-        `roots` are where commands will write: nothing that lies there is run outside of the sandbox.
+        `roots` are the directories where commands will write: no program from there is run outside the sandbox.
         """
         paths = [_where(root) for root in roots]
         for name, program in self.programs.items():
@@ -97,12 +98,12 @@ class Sandbox:
                 self._escapes = await self._tried()
                 log.info("%s", landlock.described(self.landlock))
         if self._escapes:
-            raise SandboxUnavailable(f"this one does not hold: {'; '.join(self._escapes)}")
+            raise SandboxUnavailable(f"this one can be escaped: {'; '.join(self._escapes)}")
 
     async def survey(self, roots: Sequence[Place]) -> dict[Place, Sequence[str]]:
-        """What else there is to protect below each of some roots: what is found there, for `wrap`.
+        """Find the further paths to protect below each root, for `wrap`.
 
-        By root and not by path: one that is renamed before it is wrapped is as protected.
+        The result is by root and not by path, so that a renamed root is protected as well.
         """
         if not self._looks:
             return {}
@@ -112,7 +113,7 @@ class Sandbox:
             raise SandboxUnavailable(str(exc)) from exc
 
     async def separate(self, roots: Sequence[Place]) -> None:
-        """Make files that have hard links outside of the workspace files of their own; refuse if that fails."""
+        """Copy files that have hard links outside the workspace; refuse to run commands if that fails."""
         uid = os.geteuid() or (self.user or (os.fstat(roots[0].fd).st_uid,))[0]
         try:
             await asyncio.to_thread(separate, roots, uid, self.hard_links)
@@ -120,12 +121,12 @@ class Sandbox:
             raise SandboxUnavailable(f'{exc}; change that, or allow it with hard_links="keep"') from exc
 
     async def _tried(self) -> list[str]:
-        from .trial import Untried, attempts  # which needs a sandbox
+        from .trial import Untried, attempts  # the trial itself needs a sandbox
 
         try:
             return await attempts(self)
-        except Untried as exc:  # which the next command may not meet
-            raise SandboxUnavailable(f"this one is not known to hold: {exc}") from exc
+        except Untried as exc:  # a failure that the next command may not have
+            raise SandboxUnavailable(f"this one could not be tested: {exc}") from exc
 
     def wrap(
         self,
@@ -140,10 +141,10 @@ class Sandbox:
         shown: Sequence[Place] = (),
         strays: Mapping[str, Place] = MappingProxyType({}),
     ) -> Wrapped:
-        """What to run for a command that is to write below these roots and nowhere else; `found` by `survey`.
+        """The program to run for a command that may write below these roots only; `found` is from `survey`.
 
-        `shown` can be read, too; `strays` are mounted at their paths as if by mistake, to see that Landlock does
-        not let them be used.
+        `shown` can be read as well.  `strays` are mounted as if by mistake, to test that Landlock prevents their
+        use.
         """
         bwrap = self.programs["bwrap"]
         if bwrap is None:
@@ -154,7 +155,7 @@ class Sandbox:
         try:
             with contextlib.ExitStack() as opened:
                 plan.surround(network=self.network, interactive=interactive)
-                located = {_where(root): root for root in roots}  # once: they may be renamed meanwhile
+                located = {_where(root): root for root in roots}  # read once, since they may be renamed meanwhile
                 writable = {path: root.fd for path, root in located.items()}
                 self._bind(plan, writable, {place.path: place.fd for place in shown}, opened)
                 for path, stray in strays.items():
@@ -177,7 +178,7 @@ class Sandbox:
     def _bind(
         self, plan: MountPlan, writable: Mapping[str, int], shown: Mapping[str, int], opened: contextlib.ExitStack
     ) -> None:
-        """Show the workspace and what else is to be seen, what is inside another after it."""
+        """Mount the workspace and the other visible paths, each after the one that contains it."""
         for root in writable:
             if any(is_beneath(path, root) for path in NO_WORKSPACE):
                 raise SandboxUnavailable(f"{root} cannot be written in it")
@@ -186,7 +187,7 @@ class Sandbox:
             plan.show(fd, path, writable=path in writable)
 
     def _name(self, plan: MountPlan, roots: dict[str, str]) -> None:
-        """Have everything be found under the path that it was named by, too, where that leads through a link."""
+        """Make each path also available under the name that was given, if that leads through a link."""
         named = {name_of(path): real for path, real in (self._visible | roots).items()}
         there = [*SYSTEM, *NO_WORKSPACE, *named.values()]
         for name, path in sorted(named.items()):
@@ -195,7 +196,7 @@ class Sandbox:
                 there.append(name)
 
     def _becoming(self, root: int) -> Sequence[str]:
-        """What makes a host that is root somebody else: whoever owns the first root, unless told."""
+        """The command that makes a host running as root another user: by default the owner of the first root."""
         if os.geteuid() != 0:
             return ()
         owner = os.fstat(root)
@@ -211,7 +212,7 @@ class Sandbox:
         return [setpriv, *who]
 
     def _taking_terminal(self) -> Sequence[str]:
-        """What makes a terminal the command's own: were it the sandbox's too, Ctrl-C would end the sandbox."""
+        """The command that makes the terminal the command's own; otherwise Ctrl-C would end the sandbox as well."""
         setsid = self.programs["setsid"]
         if setsid is None:
             raise SandboxUnavailable("setsid is not installed (package util-linux)")
@@ -219,15 +220,15 @@ class Sandbox:
 
 
 def _opened(path: str, opened: contextlib.ExitStack) -> int:
-    """A descriptor of what has a real path, now that a toolchain may have been replaced by a newer one."""
+    """A descriptor of a real path, opened now since a toolchain may have been replaced meanwhile."""
     try:
         return opened.enter_context(open_unlinked(path)).fd
     except OSError as exc:
-        raise SandboxUnavailable(f"{path} cannot be shown in it: {exc.strerror}") from exc
+        raise SandboxUnavailable(f"{path} cannot be made visible in it: {exc.strerror}") from exc
 
 
 def _where(root: Place) -> str:
-    """Where a directory is by now; that is its path inside, too."""
+    """The present path of a directory, which is also its path inside."""
     try:
         return root.now()
     except FileNotFoundError as exc:
@@ -235,7 +236,7 @@ def _where(root: Place) -> str:
 
 
 def _missing(bwrap: str | None) -> str:
-    """What a sandbox needs and this system has not."""
+    """The requirement of a sandbox that this system does not meet."""
     if sys.platform != "linux":
         return "there is none on this system: it needs Linux"
     if not is_known_machine():

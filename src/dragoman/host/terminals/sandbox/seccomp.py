@@ -1,7 +1,7 @@
-"""The system calls a sandboxed command cannot make, as a program for the kernel's filter.
+"""The system calls that a sandboxed command cannot make, as a program for the kernel's filter.
 
-Namespaces decide what a command sees; this takes away what reaches around them (kernel keys, other processes'
-memory, address families that know no network namespace) and the kernel's least tested doors.
+Namespaces decide what a command sees.  The filter removes calls that bypass them (kernel keys, other processes'
+memory, address families without network namespaces), and rarely used calls that are tested little.
 """
 
 import errno
@@ -67,11 +67,11 @@ FORBIDDEN: dict[str, tuple[int, int]] = {  # x86_64, aarch64
     "quotactl_fd": (443, 443),
     "syslog": (103, 116),
 }
-FAMILIES = (1, 2, 10, 16)  # unix, the two of the internet, netlink: what a network namespace contains
-NETLINK, ROUTING = 16, 0  # of netlink's many protocols, the one that tells programs their addresses
+FAMILIES = (1, 2, 10, 16)  # unix, IPv4, IPv6, netlink: the families that a network namespace contains
+NETLINK, ROUTING = 16, 0  # the only netlink protocol that programs need: it lists addresses
 KEYSTROKES = (0x5412, 0x541C)  # ioctls that type into a terminal: TIOCSTI, TIOCLINUX
-LEASE = 1024  # of a file, with which whoever opens it outside is made to wait
-# Others could run a file with these bits and be its owner, outside; where calls have the mode of a file.
+LEASE = 1024  # leases of files, which block processes outside that open them
+# Set-user-ID bits, with which others outside could run a file as its owner; and the calls with a file's mode.
 BORROWED_RIGHTS = 0o6000
 MODES = {"creat": 1, "chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2}
 FLAGS_AND_MODES = {"open": (1, 2), "openat": (2, 3)}
@@ -79,8 +79,8 @@ CREATING = 0o20000100  # flags with which a mode counts: O_CREAT, O_TMPFILE
 
 _LOAD, _EQUAL, _AT_LEAST, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_CALL, _MACHINE, _ARGUMENTS = 0, 4, 16  # where the kernel puts what was called, and its arguments
-_OTHER_ABI = 0x40000000  # x86_64 calls by other numbers
+_CALL, _MACHINE, _ARGUMENTS = 0, 4, 16  # offsets of the call's number and its arguments
+_OTHER_ABI = 0x40000000  # x86_64 calls of another ABI
 
 
 def is_known_machine() -> bool:
@@ -89,7 +89,7 @@ def is_known_machine() -> bool:
 
 
 def seccomp_filter() -> bytes:
-    """The filter for this machine, which has to be a known one."""
+    """The filter for this machine, which must be a known one."""
     machine = platform.machine()
     program = [_step(_LOAD, _MACHINE), _step(_EQUAL, _MACHINES[machine], 1, 0), _step(_RETURN, _KILL)]
     program.append(_step(_LOAD, _CALL))
@@ -105,7 +105,7 @@ def seccomp_filter() -> bytes:
 
 
 def _looking(name: str) -> list[bytes]:
-    """What becomes of a call, by its arguments."""
+    """The decision about a call, by its arguments."""
     allow = _step(_RETURN, _ALLOW)
     match name:
         case "socket" | "socketpair":
@@ -117,7 +117,7 @@ def _looking(name: str) -> list[bytes]:
             return [_argument(1), *keys, allow]
         case "fcntl":
             return [_argument(1), _step(_EQUAL, LEASE, 0, 1), _refuse(errno.EPERM), allow]
-        case "openat2":  # whose mode is out of sight; programs open files in another way then
+        case "openat2":  # its mode is in memory, out of the filter's sight; programs then use another call
             return [_refuse(errno.ENOSYS)]
         case "open" | "openat":
             flags, mode = FLAGS_AND_MODES[name]
@@ -131,7 +131,7 @@ def _without_borrowed_rights(mode: int) -> list[bytes]:
 
 
 def forbidden_calls() -> dict[str, int]:
-    """The numbers of what the filter forbids on this machine."""
+    """The numbers of the calls that the filter forbids on this machine."""
     return {name: numbers[_column()] for name, numbers in FORBIDDEN.items()}
 
 

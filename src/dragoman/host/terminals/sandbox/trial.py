@@ -1,7 +1,8 @@
-"""A sandbox's trial: a program inside tries to get out (`escapes.py`), and we look at what it did outside.
+"""The trial of a sandbox: a program inside tries to escape (`escapes.py`), and its effects outside are checked.
 
-First without Landlock, for the mounts have to hold alone.  Then with it, where there is one: the program is shown a
-directory too many, as a mistake in the mounts would, and can neither read nor write in it.
+The first run is without Landlock, since the mounts must suffice alone.  The second run is with Landlock, if the
+kernel has it: one directory too many is mounted, as by mistake, and the program must be able neither to read it nor
+to write.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from .seccomp import forbidden_calls
 
 PROGRAM = Path(__file__).with_name("escapes.py")
 PATIENCE = 30.0  # seconds
-ENOUGH = 40  # attempts; with fewer it was no trial
+ENOUGH = 40  # attempts; a trial with fewer does not count
 NOBODY = (65534, 65534)
 SEALED = (
     *("/etc/passwd", "/usr/bin/env"),
@@ -45,11 +46,11 @@ VARIABLES = {"PATH": "/usr/bin:/bin"}
 
 
 class Untried(Exception):
-    """The trial could not be made, or not to its end; the text says why."""
+    """The trial could not be completed; the text says why."""
 
 
 async def attempts(sandbox: Sandbox) -> list[str]:
-    """In which ways a command gets out of a sandbox like this one; raises Untried when that cannot be told."""
+    """The ways in which a command can escape from this sandbox; raises Untried if they cannot be determined."""
     keeper = Keeper()
     try:
         with tempfile.TemporaryDirectory(prefix="dragoman-") as directory, _Scene(sandbox, directory) as scene:
@@ -58,7 +59,7 @@ async def attempts(sandbox: Sandbox) -> list[str]:
                 if sandbox.landlock:
                     managed += _told(await scene.play(keeper, sandbox.landlock))
             return managed + scene.damage()
-    except TimeoutError as exc:  # which is an OSError without a text
+    except TimeoutError as exc:  # a TimeoutError has no text
         raise Untried(f"its trial did not end within {PATIENCE:g} s") from exc
     except (OSError, RpcError, StartError) as exc:
         raise Untried(str(exc)) from exc
@@ -67,20 +68,20 @@ async def attempts(sandbox: Sandbox) -> list[str]:
 
 
 def _told(printed: bytes, enough: int = 0) -> list[str]:
-    """What the program inside managed, by its own account."""
+    """The successful attempts, as the program inside reports them."""
     last = printed.strip().rpartition(b"\n")[2]
     try:
         report = json.loads(last)
         managed, tried = list(report["managed"]), int(report["tried"])
     except (ValueError, KeyError, TypeError):
-        raise Untried(last[-500:].decode(errors="replace") or "nothing was said") from None
+        raise Untried(last[-500:].decode(errors="replace") or "the trial printed nothing") from None
     if tried < enough:
-        raise Untried(f"only {tried} ways out were tried")
+        raise Untried(f"only {tried} attempts were made")
     return managed
 
 
 class _Scene:
-    """A workspace, a secret beside it, and somebody who listens on every kind of address."""
+    """The setting of a trial: a workspace, a secret beside it, and listeners on every kind of address."""
 
     def __init__(self, sandbox: Sandbox, directory: str) -> None:
         user = sandbox.user or NOBODY
@@ -145,7 +146,7 @@ class _Scene:
         return wire
 
     async def play(self, keeper: Keeper, landlock: int) -> bytes:
-        """Run the program inside, with a version of Landlock or without; gives what it printed."""
+        """Run the program inside, with a version of Landlock or without; returns its output."""
         self._sandbox.landlock = landlock
         (self._workspace / "written").unlink(missing_ok=True)
         told = json.dumps(self._beside_a_stray(landlock) if landlock else self._instructions())
@@ -184,7 +185,7 @@ class _Scene:
         }
 
     def _beside_a_stray(self, landlock: int) -> dict[str, Any]:
-        """What to try where a directory too many is mounted."""
+        """The attempts for a directory that is mounted by mistake."""
         return {
             **self._instructions(),
             "forbidden": {},
@@ -197,14 +198,14 @@ class _Scene:
         }
 
     def damage(self) -> list[str]:
-        """What can be seen from outside to have gone wrong."""
+        """The escapes that can be seen from outside."""
         found = []
         with contextlib.suppress(BlockingIOError):
             if not self._sandbox.network and self._datagrams.recv(1):
                 found.append("datagrams reach the host")
         try:
             os.read(self._pipe, 1)
-        except BlockingIOError:  # somebody still has the other end
+        except BlockingIOError:  # a process still has the other end
             found.append("a daemon outlives it")
         if self._protected() != self._before:
             found.append("protected paths were changed")
@@ -214,7 +215,7 @@ class _Scene:
         return found
 
     def _protected(self) -> list[tuple[str, list[str] | None]]:
-        """What is where the protected paths are."""
+        """The present state of the protected paths."""
         return [
             (path, sorted(os.listdir(place)) if place.is_dir() else [] if place.exists() else None)
             for path in self._sandbox.protected
@@ -224,7 +225,7 @@ class _Scene:
 
 class _Unheard:
     def exited(self, code: int) -> None:
-        """What it printed says more."""
+        """Ignored: the output says more."""
 
     def gone(self, left: Sequence[int]) -> None:
-        """The child says so."""
+        """Ignored: the child reports it."""
