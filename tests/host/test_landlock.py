@@ -103,7 +103,8 @@ async def test_the_log_says_what_landlock_holds(tmp_path: Path, caplog: pytest.L
         landlock.described(landlock.version())
     ]
     assert landlock.described(7) == (
-        "Landlock (version 7) confines commands besides the mounts of bubblewrap: files, devices, signals, abstract sockets"
+        "Landlock (version 7) confines commands besides the mounts of bubblewrap: "
+        "files, devices, signals, abstract sockets"
     )
 
 

@@ -43,7 +43,7 @@ def test_what_took_the_place_of_a_workspace_stays_read_only(
     monkeypatch.setattr(os, "readlink", lambda path: f"{tmp_path}/other")  # as if it had been replaced since
     assert start(f": > {tmp_path}/other/made") == (
         127,
-        f"{tmp_path}/other was replaced while its sandbox was made",
+        f"{tmp_path}/other was replaced while its sandbox was being made",
     )
     assert os.listdir(tmp_path / "other") == []
 

@@ -229,7 +229,7 @@ async def test_git_directories_do_not_hide_among_more_files_than_are_looked_at(
     give_away(workspace)
     assert not succeeded(await run(terminals, "echo evil > sub/.git/hooks/post-checkout", workspace))
     monkeypatch.setattr(covers, "MOST_ENTRIES", 20)
-    with pytest.raises(SandboxUnavailable, match="too many to look for what is to be protected"):
+    with pytest.raises(SandboxUnavailable, match="too many to search for paths to protect"):
         await run(terminals, "echo evil > sub/.git/hooks/post-checkout", workspace)
     assert os.listdir(workspace / "sub" / ".git" / "hooks") == []
 
@@ -620,7 +620,9 @@ async def test_one_failure_to_make_the_trial_is_not_the_last_word(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{public_directory}:{os.environ['PATH']}")
     async with Terminals(sandbox=Sandbox()) as terminals:
-        with pytest.raises(SandboxUnavailable, match=r"this one could not be tested: bwrap: .* temporarily unavailable"):
+        with pytest.raises(
+            SandboxUnavailable, match=r"this one could not be tested: bwrap: .* temporarily unavailable"
+        ):
             await run(terminals, "true", workspace)
         failed.touch()
         assert succeeded(await run(terminals, "true", workspace))

@@ -106,7 +106,7 @@ async def test_commands(scene: Scene) -> None:
 # What the reviewer is asked, and what it says about what it did not do.
 REVIEWS = (
     ("/review", "allow-reads", "ESLint was not run"),
-    ("/review", "deny", "the client would not read"),
+    ("/review", "deny", "the client refused to read"),
     ("/review diff", "allow-reads", "cannot read the repository"),
     ("/review staged", "allow-edits", ""),
     ("/fix old.py", "allow-reads", "Nothing was changed"),

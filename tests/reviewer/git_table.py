@@ -79,7 +79,7 @@ async def _named(session: Reviewing, prompt: str) -> tuple[Sequence[str] | Failu
 def _notes(text: str) -> list[str]:
     """What is said of files that were not reviewed, besides those in a language nobody knows."""
     notes = [line.removeprefix("- Note: ") for line in text.splitlines() if line.startswith("- Note: ")]
-    return [note for note in notes if not note.startswith(("nobody here knows", "only the syntax"))]
+    return [note for note in notes if not note.startswith(("no analyser here knows", "only the syntax"))]
 
 
 def _content(site: Site) -> dict[str, tuple[int, bytes]]:

@@ -72,7 +72,7 @@ async def test_cargo_checks_a_project_of_its_own(project: Path, write: Write) ->
     write("src/main.rs", 'fn main() {\n    let unused = 1;\n    println!("hello");\n}\n')
     async with reviewing(project, User("once")) as reviewer:
         turn = await reviewer.say("/review")
-    if any("was of no help" in line for line in turn.text.splitlines()):
+    if any("failed" in line for line in turn.text.splitlines()):
         pytest.skip("cargo does not work here")
     assert ("src/main.rs", 2, "unused_variables") in turn.findings
 

@@ -178,7 +178,7 @@ async def test_a_repository_with_workflows_is_reviewed_by_the_documented_command
         )
         said, _ = await running.communicate()
         assert running.returncode == 0, said
-        assert b".github/workflows/ci.yml:2" in said and b"would not read" not in said
+        assert b".github/workflows/ci.yml:2" in said and b"refused to read" not in said
 
 
 async def test_changes_can_be_counted_from_a_commit(repository: Path, write: Write) -> None:
@@ -281,7 +281,7 @@ async def test_a_file_the_client_refuses_to_read_is_not_read_behind_its_back(pro
     async with reviewing(project, Strict()) as reviewer:
         turn = await reviewer.say("/review")
     assert {path for path, _, _ in turn.findings} == {"a.py"}
-    assert "the client would not read secret.py: not for you" in turn.text
+    assert "the client refused to read secret.py: not for you" in turn.text
 
 
 async def test_binary_and_large_files_are_not_read(project: Path, write: Write) -> None:
@@ -364,7 +364,7 @@ async def test_a_linter_that_fails_is_told_and_the_others_go_on(with_eslint: Pat
     async with reviewing(with_eslint, User("once")) as reviewer:
         turn = await reviewer.say("/review")
     assert turn.findings == {("b.py", 1, "F401")}
-    assert "ESLint was of no help: ESLint ended with status 7: no licence" in turn.text
+    assert "ESLint failed: ESLint ended with status 7: no licence" in turn.text
     eslint = next(call for call in turn.calls if call.title.startswith("ESLint"))
     assert turn.updates_of(eslint)[-1].status == "failed"
 
@@ -448,8 +448,8 @@ async def test_files_in_languages_that_nobody_here_knows_are_named(project: Path
     async with reviewing(project) as reviewer:
         turn = await reviewer.say("/review a0.kt b.scala")
         everything = await reviewer.say("/review")
-    assert "Nobody here knows the language" in turn.text and "Nothing found" not in turn.text
-    assert "nobody here knows the language of a0.kt, b.scala: looked at for secrets" in turn.text
+    assert "No analyser here knows the language" in turn.text and "Nothing found" not in turn.text
+    assert "no analyser here knows the language of a0.kt, b.scala: checked for secrets" in turn.text
     assert "6 files (5 .kt and 1 .scala)" in everything.text
 
 
@@ -460,7 +460,7 @@ async def test_files_of_which_only_the_syntax_was_looked_at_are_named(project: P
     async with reviewing(project) as reviewer:
         turn = await reviewer.say("/review")
     assert turn.findings == {("broken.rs", 1, "syntax-error")}
-    assert "only the syntax was looked at in 5 files (4 .js and 1 .rs)" in turn.text
+    assert "only the syntax was checked in 5 files (4 .js and 1 .rs)" in turn.text
 
 
 async def test_what_tests_work_on_is_looked_at_for_secrets_alone_unless_it_is_named(
@@ -475,7 +475,7 @@ async def test_what_tests_work_on_is_looked_at_for_secrets_alone_unless_it_is_na
         directory = await reviewer.say("/review tests/data")
         file = await reviewer.say("/review tests/data/a.json")
     assert everything.findings == {("tests/data/b.py", 2, "secret"), ("tests/c.json", 1, "json-trailing-comma")}
-    assert "tests work on it, so it was looked at for secrets alone" in everything.text
+    assert "tests work on it, so it was only searched for secrets" in everything.text
     assert directory.codes == {"json-trailing-comma", "F401", "todo", "secret", "not-utf-8"}
     assert file.findings == {("tests/data/a.json", 1, "json-trailing-comma")}
 

@@ -1,4 +1,4 @@
-"""The reviewer: an agent of rules and linters, and no language model."""
+"""The reviewer: an agent made of rules and linters, without a language model."""
 
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .intake import PromptIntake
 
 
-# Each with its description and its arguments.
+# Each command with its description and its arguments.
 COMMANDS = (
     (
         "review",
@@ -25,7 +25,7 @@ COMMANDS = (
         "Make safe repairs, showing each change first",
         "files, directories, diff, staged, or codes of findings",
     ),
-    ("explain", "Say why a finding matters", "a code such as F401, or file:line"),
+    ("explain", "Explain why a finding matters", "a code such as F401, or file:line"),
     ("todo", "List the notes left for later", "files or directories; nothing: everything"),
     ("help", "Explain the commands of this agent", ""),
 )
@@ -56,8 +56,8 @@ class Reviewer(Agent):
             await self._intake.close()
 
     async def answer(self, turn: Turn, *, only_looks: bool = False) -> s.StopReason | None:
-        """Answer a prompt; `only_looks`: without changing a file or running code of the project."""
-        from .intake import PromptIntake  # with the first prompt: none of it is needed to answer `initialize`
+        """Answer a prompt; in the mode `only_looks`, change no file and run no code of the project."""
+        from .intake import PromptIntake  # loaded with the first prompt, since `initialize` does not need it
 
         if self._intake is None:
             self._intake = PromptIntake()

@@ -1,4 +1,4 @@
-"""The analysers of a review: our own checks by topic, and the linters that are there."""
+"""The analysers of a review: our own checks by topic, and the installed linters."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -16,34 +16,34 @@ from .linters.linters import InstalledLinter, findings_of, parsed, shell_syntax,
 from .project import Progress
 from .settings import by_ruff_settings, has_chosen_rules
 
-BATCH = 25  # files checked between two looks at whether the turn was cancelled
-MOST_FINDINGS = 200  # of one check in one file
+BATCH = 25  # files checked before looking again whether the turn was cancelled
+MOST_FINDINGS = 200  # findings of one check in one file
 
-# How much an analyser knows of a file: faults of any text, its language's syntax, or its language's mistakes.
+# What an analyser can find in a file: faults of any text, of its language's syntax, or mistakes in its language.
 Depth = Literal["text", "syntax", "mistakes"]
 Look = Callable[[Progress], Awaitable[list[Finding]]]
 
 
 class Analyser(Struct, frozen=True):
-    """One entry of the plan: its name, the files it looks at, and how."""
+    """One entry of the plan: its name, its files, and its check."""
 
     name: str
     kind: ToolKind
     sources: Sequence[Source]
     look: Look
-    tool: InstalledLinter | None = None  # the linter it asks
+    tool: InstalledLinter | None = None  # the linter that it runs
     depth: Depth = "mistakes"
-    unread: Sequence[str] = ()  # files that it turned out not to be able to read
+    unread: Sequence[str] = ()  # files that it could not read
 
 
 class Topic(Struct, frozen=True):
-    """Checks of our own that belong together."""
+    """A group of our own checks."""
 
     name: str
     wants: Callable[[Source], bool]
     checks: Sequence[Check]
-    line_by_line: bool = False  # so it can be asked about a fragment
-    takes_all: bool = False  # what nobody would mend concerns it, too
+    line_by_line: bool = False  # a fragment is enough for it
+    takes_all: bool = False  # it also applies to files that would not be repaired
 
 
 def _is_python(source: Source) -> bool:
@@ -59,7 +59,7 @@ def _anything(source: Source) -> bool:
 
 
 def _debuggers(source: Source) -> Iterator[Finding]:
-    """Debuggers by the best means there are: trees of whole files, lines of others."""
+    """Find debuggers: in syntax trees of whole files, in lines of fragments."""
     if source.is_fragment or not _is_python(source):
         return leftovers.debuggers(source)
     found = python.debuggers(source)
@@ -70,7 +70,7 @@ NOTES = Topic("Notes to oneself", _anything, (leftovers.notes,), line_by_line=Tr
 
 
 def topics(*, has_ruff: bool, has_shellcheck: bool) -> tuple[Topic, ...]:
-    """Our own checks; those a better linter makes as well stand back for it."""
+    """Our own checks, without those that an installed linter does better."""
     python_checks = () if has_ruff else (python.python_syntax, python.python_rules)
     shell_rules = shell.rules_beside_shellcheck if has_shellcheck else shell.shell_rules
     return (
@@ -98,7 +98,7 @@ def topics(*, has_ruff: bool, has_shellcheck: bool) -> tuple[Topic, ...]:
 
 
 def analysers_for(sources: Sequence[Source], cwd: str, commands: Commands) -> list[Analyser]:
-    """All analysers that have something to look at."""
+    """All analysers that have files to check."""
     real = [source for source in sources if not source.apart]
     tools = tools_for(cwd, real)
     programs = {tool.linter.program for tool in tools}
@@ -155,7 +155,7 @@ def _of_tool(tool: InstalledLinter, sources: Sequence[Source], commands: Command
 
 
 def _without_doubts(found: Sequence[Finding], sources: Sequence[Source], cwd: str) -> list[Finding]:
-    """Ruff's findings, without doubtful ones where the rules are ours."""
+    """Ruff's findings; without doubtful ones if the project chose no rules."""
     by_settings = by_ruff_settings(cwd, dict.fromkeys(finding.path for finding in found))
     ours = {path for base, paths in by_settings.items() if not has_chosen_rules(base) for path in paths}
     sure = set(certain([finding for finding in found if finding.path in ours], sources))
@@ -163,7 +163,7 @@ def _without_doubts(found: Sequence[Finding], sources: Sequence[Source], cwd: st
 
 
 def _with_better_places(found: Sequence[Finding], sources: Sequence[Source]) -> list[Finding]:
-    """Findings with Python's own word on files that cannot be parsed: it names the bracket that was not closed."""
+    """Findings with Python's own syntax errors, which name the bracket that was not closed."""
     broken = {finding.path for finding in found if finding.code == "syntax-error"}
     own = {
         finding.path: finding
@@ -176,7 +176,7 @@ def _with_better_places(found: Sequence[Finding], sources: Sequence[Source]) -> 
 
 
 async def checked(checks: Sequence[Check], sources: Sequence[Source], progress: Progress) -> list[Finding]:
-    """Make checks in a thread, a few files at a time, so that the turn can be cancelled in between."""
+    """Run checks in a thread, a few files at a time, so that the turn can be cancelled in between."""
     found: list[Finding] = []
     for start in range(0, len(sources), BATCH):
         batch = sources[start : start + BATCH]

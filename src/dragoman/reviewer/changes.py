@@ -11,7 +11,7 @@ _ESCAPES = {b"n": b"\n", b"t": b"\t"}
 
 
 class ChangedLines(Struct, frozen=True):
-    """The lines a diff adds to a file, and those it shows beside them."""
+    """The lines that a diff adds to a file, and the lines of context."""
 
     path: str
     added: dict[int, str]
@@ -23,7 +23,7 @@ def looks_like_diff(text: str) -> bool:
 
 
 def read_diff(text: str) -> Iterator[ChangedLines]:
-    """The files a unified diff adds lines to."""
+    """The files to which a unified diff adds lines."""
     path: str | None = None
     added: dict[int, str] = {}
     shown: dict[int, str] = {}
@@ -45,7 +45,7 @@ def read_diff(text: str) -> Iterator[ChangedLines]:
 
 
 def _target(name: str) -> str | None:
-    """The file a `+++` line names; None for one that is deleted."""
+    """The file that a `+++` line names; None for a deleted file."""
     name = name.split("\t")[0].rstrip()
     if name.startswith('"') and name.endswith('"'):
         name = _unquoted(name[1:-1])
@@ -67,11 +67,11 @@ def added_lines(change: ChangedLines) -> frozenset[int] | None:
 
 
 def matches(change: ChangedLines, lines: Sequence[str]) -> bool:
-    """Whether a file has all that a diff shows of it."""
+    """Whether a file has all lines that a diff shows of it."""
     return all(0 < number <= len(lines) and lines[number - 1] == text for number, text in change.shown.items())
 
 
 def as_fragment(change: ChangedLines) -> str:
-    """A file known only by the lines in a diff."""
+    """A file of which only the lines in a diff are known."""
     last = min(max(change.shown, default=0), 1_000_000)
     return "\n".join(change.shown.get(number, "") for number in range(1, last + 1))

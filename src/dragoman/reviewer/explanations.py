@@ -1,4 +1,4 @@
-"""Why a finding matters and what to do about it: for our own codes in words, for others where to read it."""
+"""Why a finding matters and what to do about it: a text for our own codes, a link for others."""
 
 import functools
 import re
@@ -26,7 +26,7 @@ def own_explanation(code: str) -> str | None:
 
 
 def page_of(code: str) -> str | None:
-    """Where on the web a code of somebody else's is explained; nothing is fetched."""
+    """The web page that explains a code of another linter; nothing is fetched."""
     for pattern, page in PAGES:
         if pattern.match(code):
             return page.format(code=code, lower=code.lower())

@@ -1,4 +1,4 @@
-"""Sources, and findings in them."""
+"""Source files, and findings in them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,21 +12,21 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")  # the worst fir
 
 
 class Source(Struct, frozen=True):
-    """A file under review: its text as the user has it in front of them, saved or not."""
+    """A file under review: its text as the user sees it, saved or not."""
 
-    path: str  # relative to the session's directory, or the name something came with
+    path: str  # relative to the session's directory, or the name of an attachment
     text: str
-    is_saved: bool = True  # the file on the disk says the same in UTF-8, so programs that read it see what we see
-    is_fragment: bool = False  # a file of which only some lines are known, the rest left blank
-    lines: frozenset[int] | None = None  # the lines under review; None: all of them
+    is_saved: bool = True  # the file on disk has the same text in UTF-8, so other programs read the same
+    is_fragment: bool = False  # only some lines of the file are known; the others are blank
+    lines: frozenset[int] | None = None  # the lines under review; None for all
     encoding_error: int = 0  # the first line that cannot be decoded
     size: int = 0  # bytes on the disk
-    encoding: str = ""  # that the file names, where it is not UTF-8
-    apart: str = ""  # why it is looked at for secrets alone, where it is; see `places.reason_apart`
+    encoding: str = ""  # the encoding that the file names, if it is not UTF-8
+    apart: str = ""  # why it is only searched for secrets, if it is; see `places.reason_apart`
 
     @property
     def is_repairable(self) -> bool:
-        """Whether the text says all that the bytes say."""
+        """Whether the bytes can be made from the text."""
         return not self.is_fragment and not self.encoding_error
 
     @property
@@ -35,12 +35,12 @@ class Source(Struct, frozen=True):
         return self.encoded(self.text)
 
     def encoded(self, text: str) -> bytes:
-        """A text as this file would have it; raises UnicodeEncodeError."""
+        """A text in the encoding of this file; raises UnicodeEncodeError."""
         return text.encode(self.encoding or "utf-8")
 
 
 class Finding(Struct, frozen=True, order=True):
-    """One problem, where it is and what to do about it."""
+    """A problem, its place, and what to do about it."""
 
     path: str
     line: int
@@ -49,7 +49,7 @@ class Finding(Struct, frozen=True, order=True):
     message: str
     advice: str = ""
     is_fixable: bool = False  # `/fix` can repair it without changing what the file means
-    is_whole: bool = False  # it spoils the whole file, whichever lines are under review
+    is_whole: bool = False  # it concerns the whole file, whichever lines are under review
 
     @property
     def place(self) -> str:
@@ -58,7 +58,7 @@ class Finding(Struct, frozen=True, order=True):
 
 # Codes of findings that another analyser reports better for the same line.
 SAME = {"unresolved-reference": "F821", "SC3014": "shell-equals-in-sh"}
-# Findings that follow from another one in the same file, and are left out beside it.
+# Findings that follow from another one in the same file, and are then left out.
 FOLLOWS = {
     "invalid-syntax": {"syntax-error", "merge-marker"},
     "unresolved-reference": {"syntax-error", "merge-marker"},
@@ -96,7 +96,7 @@ def without_echoes(findings: Sequence[Finding]) -> list[Finding]:
         is_same = same != code and (path, finding.line, same) in places
         follows = FOLLOWS.get(code, set()) & codes[path] or (code == "syntax-error" and path in unparsed)
         if code == "syntax-error":
-            unparsed.add(path)  # a second one is the first one's doing
+            unparsed.add(path)  # further ones follow from the first one
         if not is_same and not follows:
             kept.append(finding)
     return kept

@@ -1,4 +1,4 @@
-"""Carries out the commands of prompts, and reports the results in words."""
+"""Carry out the commands of prompts, and report the results as text."""
 
 import os
 from collections.abc import Sequence
@@ -32,16 +32,16 @@ HELP = """What I can do:
 - `/explain CODE` or `/explain FILE:LINE` says why a finding matters.
 - `/todo` lists what was left for later.
 """
-UNKNOWN = "I cannot do that: I do not understand free text, only the commands listed here.\n\n"
-ONLY_LOOKS = "Nothing can be changed in this mode, so I only look.\n\n"
-SAID = "reviewer.said"  # in the session's state: what it is has been said
+UNKNOWN = "I cannot do that: I understand only the commands listed here, not free text.\n\n"
+ONLY_LOOKS = "Nothing can be changed in this mode, so I only report.\n\n"
+SAID = "reviewer.said"  # in the session's state: the introduction was shown
 FOUND = "reviewer.found"  # the findings of the last review
 MOST_REMEMBERED = 1000
 TITLED = "reviewer.titled"
 
 
 class PromptIntake:
-    """One reviewer's work, prompt by prompt."""
+    """Carries out one reviewer's prompts."""
 
     def __init__(self) -> None:
         self._commands = Commands()
@@ -51,10 +51,10 @@ class PromptIntake:
         await self._commands.close()
 
     async def answer(self, turn: Turn, *, only_looks: bool = False) -> StopReason | None:
-        """Carry out a prompt; `only_looks`: no file is changed and no code of the project is run.
+        """Carry out a prompt; with `only_looks`, no file is changed and no code of the project is run.
 
-        A prompt that is not understood is refused, so that nobody takes it for done.  Raises InvalidParams, whose
-        message says why, when there is nothing that can be reviewed.
+        A prompt that is not understood is refused, so that it does not look as if it was done.  Raises
+        InvalidParams with the reason when there is nothing to review.
         """
         state = turn.session.state
         if not state.get(SAID):
@@ -104,7 +104,7 @@ class PromptIntake:
     async def _made(
         self, turn: Turn, request: ReviewRequest, project: Project, review: Review
     ) -> ReviewOutcome | None:
-        """Make a review; None, and a word about it, where there is nothing to look at."""
+        """Make a review; if there is nothing to review, say so and return None."""
         await _title(turn, request, project)
         sources = await review.read(request)
         if not sources:
@@ -178,7 +178,7 @@ class PromptIntake:
 
 
 def _remember(turn: Turn, findings: Sequence[Finding]) -> None:
-    """Keep findings for `/explain`, as values a stored session can hold."""
+    """Keep findings for `/explain`, in a form that a stored session can contain."""
     turn.session.state[FOUND] = [asdict(finding) for finding in findings[:MOST_REMEMBERED]]
 
 

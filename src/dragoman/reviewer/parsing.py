@@ -12,8 +12,8 @@ from ..foundation.unix import resource
 from .checks import grammars
 from .findings import Finding, Source
 
-LONGEST = 120  # seconds of work after which the process ends itself, should nobody be left to end it
-MOST_FINDINGS = 200  # of one check in one file
+LONGEST = 120  # seconds of work after which the process ends itself, in case its owner is gone
+MOST_FINDINGS = 200  # findings of one check in one file
 MOST_MEMORY = 2 * 1024**3  # bytes
 
 

@@ -1,4 +1,4 @@
-"""The files under review: which they are, and their text as the user has it in front of them."""
+"""The files under review, and their text as the user sees it."""
 
 import asyncio
 import hashlib
@@ -25,12 +25,12 @@ from .repairs.decoding import Decoded, decoded
 MOST_FILES = 20_000
 MOST_TEXT = 256 * 1024 * 1024  # characters held at once
 AT_ONCE = 16  # files read at the same time
-SNIFFED = 8192  # bytes looked at to tell text from the rest
+SNIFFED = 8192  # bytes that are searched to tell text from binary files
 OTHERS = {
     *(".git", ".hg", ".svn", "node_modules", "bower_components", ".venv", "venv", "site-packages", "Pods"),
     *("vendor", "vendored", "_vendor", "_vendored", "third_party", "third-party", "thirdparty", "3rdparty"),
 }
-MADE = {  # directories Git would have been told to ignore
+MADE = {  # directories that a Git repository would usually ignore
     *("__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".idea", ".gradle", "env"),
     *("dist", "build", "target", ".next", ".nuxt", "coverage", ".terraform", ".eggs"),
 }
@@ -40,7 +40,7 @@ Progress = Callable[[int, int], Awaitable[None]]
 
 
 async def unseen(done: int, total: int) -> None:
-    """Progress nobody is shown."""
+    """Progress that is not shown."""
 
 
 class ReviewRefused(Error):
@@ -48,14 +48,14 @@ class ReviewRefused(Error):
 
 
 class Project:
-    """The session's directory, read through the client where it lends its files."""
+    """The session's directory, read through the client if it offers files."""
 
     def __init__(self, turn: Turn, commands: Commands) -> None:
         self._turn = turn
         self.cwd = os.path.realpath(turn.session.cwd)
         self.repository = Repository(commands, self.cwd)
         self._left_out: list[str] = []
-        self._refused: dict[str, list[str]] = {}  # the client's reason -> the files it would not read
+        self._refused: dict[str, list[str]] = {}  # the client's reason -> the files that it refused to read
         self._room = MOST_TEXT
 
     @property
@@ -64,12 +64,12 @@ class Project:
 
     @property
     def skipped(self) -> list[str]:
-        """The files that were not reviewed, and why: a line each."""
-        refused = [f"the client would not read {some(paths)}: {why}" for why, paths in self._refused.items()]
+        """The files that were not reviewed, with the reason: one line for each reason."""
+        refused = [f"the client refused to read {some(paths)}: {why}" for why, paths in self._refused.items()]
         return [*self._left_out, *refused]
 
     async def sources(self, request: ReviewRequest, progress: Progress) -> list[Source]:
-        """The files of a request; files that nobody would repair are marked, unless they were named."""
+        """The files of a request; files that would not be repaired are marked, unless they were named."""
         named = {self.relative(path) for path in request.paths}
         within = [path for path in named if reason_of_place(f"{path}/")]
         return [
@@ -97,7 +97,7 @@ class Project:
         return [*attached, *await self._read([path for path in paths if path not in known], progress)]
 
     def relative(self, path: str) -> str:
-        """A path as findings name it: from the session's directory where it is inside of it."""
+        """A path as findings name it: relative to the session's directory if it is inside."""
         if "://" in path:
             return path
         real = os.path.realpath(os.path.join(self.cwd, path))
@@ -110,10 +110,10 @@ class Project:
         real = os.path.realpath(os.path.join(self.cwd, path))
         return real == self.cwd or real.startswith(self.cwd.rstrip("/") + "/")
 
-    # Which files
+    # Choosing files
 
     async def _paths(self, wanted: Sequence[str]) -> list[str]:
-        """The files at some paths, directories with all that is below; without any path, the whole project."""
+        """The files at some paths, of directories all files below; without paths, the whole project."""
         for path in wanted:
             if not self.is_inside(path):
                 raise ReviewRefused(f"{path} is outside {self.cwd}; open a session there to have it reviewed")
@@ -128,7 +128,7 @@ class Project:
         return self._bounded([*single, *self._unasked(path for path in below if _is_ours(path))])
 
     async def others(self, suffix: str, known: Container[str]) -> list[Source]:
-        """The project's other files with this suffix, to look names up in; nothing is said of those left out."""
+        """The project's other files with this suffix, to look up names; those left out are not reported."""
         noted, room = list(self._left_out), self._room
         refused = {why: list(paths) for why, paths in self._refused.items()}
         unread = set[str]().union(*refused.values())
@@ -142,7 +142,7 @@ class Project:
             self._left_out, self._refused, self._room = noted, refused, room
 
     async def _everything(self) -> Sequence[str]:
-        """Every file that Git does not ignore; without Git, every file that is not obviously made."""
+        """Every file that Git does not ignore; without Git, every file that is not obviously generated."""
         try:
             listing = await self.repository.files()
         except RepositoryError as exc:
@@ -164,7 +164,7 @@ class Project:
         return found
 
     def _nameable(self, paths: Iterable[str]) -> Iterator[str]:
-        """The paths the protocol can name: it has Unicode alone."""
+        """The paths that the protocol can name, which are Unicode only."""
         odd = 0
         for path in paths:
             if path.isascii() or path == path.encode(errors="replace").decode():
@@ -175,7 +175,7 @@ class Project:
             self._left_out.append(f"{odd:,} files whose names are not Unicode were left out")
 
     def _unasked(self, paths: Iterable[str]) -> list[str]:
-        """The paths without those that a client would ask its user about, for nobody named them."""
+        """The paths without those about which a client would ask its user, since they were not named."""
         if not self.reads_through_client:
             return list(paths)
         kept: list[str] = []
@@ -197,7 +197,7 @@ class Project:
     # Changes
 
     def _noted(self, changes: ChangedFiles) -> ChangedFiles:
-        """Say which changes are not files to review."""
+        """Report the changes that cannot be reviewed as files."""
         self._note_nested(changes.nested)
         if changes.unmerged:
             self._left_out.append(f"there are conflicts to resolve in {some(changes.unmerged)}")
@@ -209,12 +209,10 @@ class Project:
 
     def _note_nested(self, paths: Sequence[str]) -> None:
         if paths:
-            self._left_out.append(
-                f"{some(paths)}: a repository of its own; to have it reviewed, open a session there"
-            )
+            self._left_out.append(f"{some(paths)}: another repository; to review it, open a session there")
 
     async def _staged(self, changes: ChangedFiles) -> list[Source]:
-        """Files as the next commit has them."""
+        """The files as they will be in the next commit."""
         wanted = {change.path: change for change in changes.files if _is_ours(change.path)}
         kept = [wanted[path] for path in self._bounded(list(self._nameable(wanted)))]
         blobs = [changes.blobs[change.path] for change in kept]
@@ -238,11 +236,11 @@ class Project:
         read = await self._read(paths, progress)
         known = {source.path for source in read}.union(*self._refused.values())
         if unread := [path for path in paths if path not in known]:
-            self._left_out.append(f"{some(unread)}: not a text file, or gone")
+            self._left_out.append(f"{some(unread)}: not a text file, or deleted")
         return [in_lines(source, lines[source.path]) for source in read]
 
     async def _of_diff(self, changes: Sequence[ChangedLines], progress: Progress) -> list[Source]:
-        """A diff that was sent: the files it is about where they have its lines already, else its lines alone."""
+        """The files of a diff that was sent, if they have its lines already; else only its lines."""
         inside = [c.path for c in changes if self.is_inside(c.path) and os.path.isfile(self.absolute(c.path))]
         read = {source.path: source for source in await self._read(inside, progress)}
         found = []
@@ -275,7 +273,7 @@ class Project:
         return [found[path] for path in paths if path in found]
 
     async def read(self, path: str) -> Source | None:
-        """One file; None when it is not for reading: gone, a link, binary, or refused by the client."""
+        """Read one file; None if it cannot be read: deleted, a link, binary, or refused by the client."""
         saved = await asyncio.to_thread(_saved, self.absolute(path))
         if saved is None:
             return None
@@ -284,7 +282,7 @@ class Project:
             return Source(path, "", size=size)
         known = decoded(data)
         current = known.text
-        if not known.error and not known.encoding and self.reads_through_client:  # which has UTF-8 alone
+        if not known.error and not known.encoding and self.reads_through_client:  # the client has UTF-8 only
             try:
                 current = _as_saved(await self._turn.read(self.absolute(path)), known.text)
             except ConnectionClosed:
@@ -314,11 +312,11 @@ class Project:
     # Writing
 
     def is_writable(self, source: Source) -> bool:
-        """Whether a file is ours to write; the client's way of writing has UTF-8 alone."""
+        """Whether a file can be written; the client writes UTF-8 only."""
         return self.is_inside(source.path) and not (source.encoding and self._writes_through_client)
 
     async def write(self, source: Source, content: bytes) -> None:
-        """Write a file through the client, else into the session's directory if it still says what it did."""
+        """Write a file through the client, else directly, if it has not changed."""
         if self._writes_through_client:
             await self._turn.write(self.absolute(source.path), content.decode())
         else:
@@ -337,7 +335,7 @@ class Project:
 
 
 def _saved(path: str) -> tuple[int, bytes | None] | None:
-    """The size and, for a text of bearable size, the bytes of a regular file; None for anything else."""
+    """The size of a regular file and, unless it is too large, its bytes; None for anything else."""
     try:
         with opened(path) as (fd, status):
             if not stat.S_ISREG(status.st_mode):
@@ -363,7 +361,7 @@ def _is_below(path: str, directories: Iterable[str]) -> bool:
 
 
 def _as_saved(current: str, saved: str) -> str:
-    """The client's text, or the one on the disk where only its line ends and its byte order mark were lost."""
+    """The client's text; if it differs from the file only in line ends and byte order mark, the file's text."""
     return saved if current == saved.removeprefix("\ufeff").replace("\r\n", "\n") else current
 
 

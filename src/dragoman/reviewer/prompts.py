@@ -1,4 +1,4 @@
-"""Reads a prompt: a command, plain words, files that are named, linked or attached, or a diff."""
+"""Read a prompt: a command, plain words, files that are named, linked or attached, or a diff."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from .changes import looks_like_diff
 Verb = Literal["review", "fix", "explain", "todo", "help", "unknown"]
 Extent = Literal["files", "changes", "staged", "diff"]
 
-LONGEST = 10_000  # characters of a prompt that are read for names and codes
+LONGEST = 10_000  # characters of a prompt that are searched for names and codes
 _COMMAND = re.compile(r"\s*/([a-z]+)\b[ \t]*([^\n]*)(.*)", re.DOTALL | re.IGNORECASE)
 _VERBS: tuple[tuple[Verb, re.Pattern[str]], ...] = (
     ("explain", re.compile(r"(?i)\b(?:explain|what does|what is|why)\b")),
@@ -34,7 +34,7 @@ _CODE = re.compile(r"^(?:[A-Z]{1,8}\d{1,5}|[a-z]+(?:-[a-z0-9]+)+|todo|fixme|xxx|
 
 
 class Attached(Struct, frozen=True):
-    """A file whose text came along with the prompt."""
+    """A file whose text is in the prompt."""
 
     path: str
     text: str
@@ -45,12 +45,12 @@ class ReviewRequest(Struct, frozen=True):
 
     verb: Verb
     extent: Extent = "files"
-    paths: Sequence[str] = ()  # absolute; none: the whole project
+    paths: Sequence[str] = ()  # absolute paths; none for the whole project
     attached: Sequence[Attached] = ()
-    words: Sequence[str] = ()  # what was said and is no path: codes, a commit
+    words: Sequence[str] = ()  # words that are not paths: codes, a commit
     diff: str = ""
-    since: str = "HEAD"  # the commit that changes are counted from
-    unknown: Sequence[str] = ()  # words of a command that are no path, code or revision
+    since: str = "HEAD"  # the commit from which changes are counted
+    unknown: Sequence[str] = ()  # words of a command that are not a path, code or revision
 
 
 def understood(blocks: Sequence[s.ContentBlock], cwd: str) -> ReviewRequest:
@@ -80,7 +80,7 @@ def understood(blocks: Sequence[s.ContentBlock], cwd: str) -> ReviewRequest:
 
 
 def _unknown(words: Sequence[str], said: str, verb: Verb, revision: str) -> list[str]:
-    """The words behind a command that it does not take; to leave them out would widen it to everything."""
+    """The unknown words of a command, which must not be ignored, for that would widen the command to everything."""
     if verb not in ("review", "fix", "todo"):
         return []
     taken = {revision, *(codes_in(words) if verb == "fix" else ())}
@@ -106,7 +106,7 @@ def _extent(text: str, diff: str, has_files: bool) -> Extent:
 
 
 def _named(text: str, cwd: str, *, is_command: bool) -> tuple[list[str], list[str]]:
-    """The files and directories a text names, and the other words that may mean something."""
+    """The files and directories that a text names, and the other words that may have a meaning."""
     paths: list[str] = []
     words: list[str] = []
     for found in _MENTION.finditer(text):
@@ -114,7 +114,7 @@ def _named(text: str, cwd: str, *, is_command: bool) -> tuple[list[str], list[st
         name = re.sub(r":\d+(?::\d+)?$", "", word)
         path = os.path.normpath(os.path.join(cwd, name))
         is_meant = found[1] or is_command or "/" in name or "." in name
-        # A word that looks like a path counts as one even if the file is missing: the user is told so.
+        # A word that looks like a path counts as one even if the file is missing, so that the user is told.
         is_path = bool(found[1]) or bool(name and is_meant and os.path.lexists(path))
         if is_path:
             paths.append(path)
@@ -138,7 +138,7 @@ def _attached(blocks: Sequence[s.ContentBlock]) -> "list[Attached]":
 
 
 def file_of(uri: str) -> str | None:
-    """The path a `file:` address names; None for any other address."""
+    """The path that a `file:` URI names; None for any other URI."""
     parts = urlsplit(uri)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return os.path.normpath(unquote(parts.path)) or None

@@ -1,4 +1,4 @@
-"""Findings in words: by file, the worst first, each with its place and what to do."""
+"""Findings as text: by file, the worst first, each with its place and advice."""
 
 import os
 from collections import Counter
@@ -8,15 +8,15 @@ from itertools import groupby
 from .findings import SEVERITIES, Finding, Source
 from .review import ReviewOutcome, counted
 
-MOST_TOLD = 100  # findings written out
-FEW, MOST_KINDS = 3, 8  # files, and kinds of files, that are named one by one
+MOST_TOLD = 100  # findings that are listed
+FEW, MOST_KINDS = 3, 8  # files, and kinds of files, that are listed by name
 
 
 def told(outcome: ReviewOutcome, *, offers_repairs: bool = True) -> str:
-    """A review as Markdown; `offers_repairs`: it says how many findings `/fix` can repair."""
+    """A review as Markdown; with `offers_repairs`, it states how many findings `/fix` can repair."""
     looked_at = counted(len(outcome.sources), "file")
     if not outcome.findings and len(outcome.unknown) == len(outcome.sources):
-        return _joined(f"**Nobody here knows the language** of {looked_at}.", remarks(outcome))
+        return _joined(f"**No analyser here knows the language** of {looked_at}.", remarks(outcome))
     if not outcome.findings:
         return _joined(f"**Nothing found** in {looked_at}.", remarks(outcome))
     files = len({finding.path for finding in outcome.findings})
@@ -26,7 +26,7 @@ def told(outcome: ReviewOutcome, *, offers_repairs: bool = True) -> str:
 
 
 def listed(findings: Sequence[Finding]) -> str:
-    """The findings by file: the files with the worst of them first."""
+    """The findings by file; the files with the worst findings come first."""
     groups = [list(group) for _, group in groupby(findings, key=lambda finding: finding.path)]
     groups.sort(key=lambda group: (min(SEVERITIES.index(finding.severity) for finding in group), group[0].path))
     parts = []
@@ -52,7 +52,7 @@ def item(finding: Finding) -> str:
 
 
 def still_there(before: ReviewOutcome, after: ReviewOutcome) -> list[Finding]:
-    """The findings left after some files were repaired and looked at again."""
+    """The remaining findings after some files were repaired and checked again."""
     again = {source.path for source in after.sources}
     return sorted([*(f for f in before.findings if f.path not in again), *after.findings])
 
@@ -77,7 +77,7 @@ def told_of_repairs(before: ReviewOutcome, after: ReviewOutcome, left: int) -> s
 
 
 def tally(findings: Sequence[Finding]) -> str:
-    """How many of each severity."""
+    """The number of findings of each severity."""
     numbers = Counter(finding.severity for finding in findings)
     return ", ".join(counted(numbers[severity], severity) for severity in SEVERITIES if numbers[severity])
 
@@ -91,20 +91,20 @@ def _offer(outcome: ReviewOutcome) -> str:
 
 
 def remarks(outcome: ReviewOutcome) -> str:
-    """The files that were not or not closely reviewed, and other remarks on the review."""
+    """The files that were not reviewed, or not closely, and other remarks about the review."""
     told = list(outcome.remarks[:20])
     if outcome.unknown:
         told.append(
-            f"nobody here knows the language of {_kinds(outcome.unknown)}: looked at for secrets, leftovers and "
-            "encoding alone"
+            f"no analyser here knows the language of {_kinds(outcome.unknown)}: checked for secrets, leftovers "
+            "and encoding only"
         )
     if outcome.skimmed:
-        told.append(f"only the syntax was looked at in {_kinds(outcome.skimmed)}, besides secrets and leftovers")
+        told.append(f"only the syntax was checked in {_kinds(outcome.skimmed)}, besides secrets and leftovers")
     return "\n".join(f"- Note: {remark}." for remark in told)
 
 
 def _kinds(sources: Sequence[Source]) -> str:
-    """Files by their kinds, the most frequent first; a few are named."""
+    """Files by kind, the most frequent first; a few are named."""
     if len(sources) <= FEW:
         return ", ".join(source.path for source in sources)
     numbers = Counter(os.path.splitext(source.path)[1] or "without a suffix" for source in sources)

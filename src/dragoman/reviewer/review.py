@@ -1,4 +1,4 @@
-"""A review as the client sees it: files read, a plan with an entry per analyser, each analyser a tool call."""
+"""A review as the client sees it: a plan with an entry per analyser, each of which is a tool call."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ from .linters.commands import CommandError, Commands
 from .project import Progress, Project, some
 from .prompts import ReviewRequest
 
-PACE = 0.3  # seconds between two signs of progress
-MOST_SHOWN = 50  # places and findings a tool call carries
-ALLOWED = "reviewer.allowed"  # in the session's state: programs the user lets run
+PACE = 0.3  # seconds between two reports of progress
+MOST_SHOWN = 50  # locations and findings in a tool call
+ALLOWED = "reviewer.allowed"  # in the session's state: programs that the user has allowed
 
 MAY_RUN = (
     s.PermissionOption(option_id="once", name="Run it", kind="allow_once"),
@@ -31,28 +31,28 @@ MAY_RUN = (
 
 
 class ReviewOutcome(Struct, frozen=True):
-    """The findings of a review, and the files that it could not look at."""
+    """The findings of a review, and the files that it could not check."""
 
     sources: Sequence[Source]
     findings: Sequence[Finding]
     remarks: Sequence[str] = ()
-    unknown: Sequence[Source] = ()  # whose language nobody here knows
-    skimmed: Sequence[Source] = ()  # of which nobody looked at more than the syntax
+    unknown: Sequence[Source] = ()  # files whose language no analyser knows
+    skimmed: Sequence[Source] = ()  # files of which only the syntax was checked
 
 
 class Review:
-    """The making of one review; `only_looks`: nothing that runs code of the project takes part."""
+    """Makes one review; with `only_looks`, without linters that run code of the project."""
 
     def __init__(self, turn: Turn, project: Project, commands: Commands, *, only_looks: bool = False) -> None:
         self._turn, self._project, self._commands = turn, project, commands
         self._only_looks = only_looks
         self._remarks: list[str] = []
-        self._allowed: set[str] = set()  # programs the user lets run in this turn
+        self._allowed: set[str] = set()  # programs that the user has allowed in this turn
         self._steps: dict[str, s.PlanEntryStatus] = {}
-        self._depths: dict[str, set[Depth]] = {}  # how closely each file was looked at
+        self._depths: dict[str, set[Depth]] = {}  # how closely each file was checked
 
     async def read(self, request: ReviewRequest) -> list[Source]:
-        """Read the files a request is about, as one tool call."""
+        """Read the files of a request, as one tool call."""
         async with self._turn.tool("Read the files", kind="read") as call:
             await call.start()
             sources = await self._project.sources(request, _progress(call, "Read"))
@@ -63,7 +63,7 @@ class Review:
         return sources
 
     async def make(self, sources: Sequence[Source], analysers: Sequence[Analyser] | None = None) -> ReviewOutcome:
-        """Have all analysers look at the files, side by side."""
+        """Run all analysers on the files, side by side."""
         if analysers is None:
             analysers = analysers_for(sources, self._project.cwd, self._commands)
         self._steps = {a.name: "pending" if self._must_ask(a) else "in_progress" for a in analysers}
@@ -73,7 +73,7 @@ class Review:
         return self._outcome(sources, [finding for task in tasks for finding in task.result()])
 
     async def again(self, sources: Sequence[Source]) -> ReviewOutcome:
-        """Look once more at files that were repaired, as one tool call."""
+        """Check repaired files again, as one tool call."""
         analysers = analysers_for(sources, self._project.cwd, self._commands)
         found: list[Finding] = []
         async with self._turn.tool(f"Check {counted(len(sources), 'repaired file')} again", kind="search") as call:
@@ -95,7 +95,7 @@ class Review:
         for source in sources:
             if source.apart:
                 apart.setdefault(source.apart, []).append(source.path)
-        told = [f"{some(paths)}: {why}, so it was looked at for secrets alone" for why, paths in apart.items()]
+        told = [f"{some(paths)}: {why}, so it was only searched for secrets" for why, paths in apart.items()]
         text = [source for source in sources if source.text.strip() and not source.apart]
         code = [source for source in text if not is_prose(source.path)]
         return ReviewOutcome(
@@ -111,7 +111,7 @@ class Review:
         )
 
     async def _without_exports(self, sources: Sequence[Source], found: Sequence[Finding]) -> Sequence[Finding]:
-        """The findings without imports that only look unused, for other files of the project use them."""
+        """The findings without imports that only look unused, because other files of the project use them."""
         if not any(finding.code == UNUSED for finding in found):
             return found
         known = {source.path: source for source in sources if source.path.endswith((".py", ".pyi"))}
@@ -136,12 +136,12 @@ class Review:
         return found
 
     async def _looked(self, analyser: Analyser, call: ToolRun) -> list[Finding]:
-        """An analyser's findings; an error of the analyser is noted and raised again."""
+        """Run an analyser; its error is noted and raised again."""
         self._remark_unsaved(analyser)
         try:
             found = await analyser.look(_progress(call, analyser.name))
         except CommandError as exc:
-            self._remark(f"{analyser.name} was of no help: {exc}")
+            self._remark(f"{analyser.name} failed: {exc}")
             raise
         unread = set(analyser.unread)
         for source in analyser.sources:
@@ -173,7 +173,7 @@ class Review:
             self._remarks.append(remark)
 
     def _must_ask(self, analyser: Analyser) -> bool:
-        """Whether a linter runs code of the project (settings, plugins, build scripts) nobody has allowed yet."""
+        """Whether a linter runs code of the project (settings, plugins, build scripts) that was not allowed yet."""
         tool = analyser.tool
         if tool is None or not tool.linter.runs_project_code:
             return False
@@ -186,7 +186,7 @@ class Review:
             return True
         assert analyser.tool
         if self._only_looks:
-            call.fail("It runs code of this project, which this mode does not let it.")
+            call.fail("It runs code of this project, which this mode does not allow.")
             self._remark(f"{analyser.name} was not run, for it runs code of the project")
             return False
         await call.text(f"{analyser.tool.command} runs code of this project (settings, plugins or build scripts).")
@@ -206,7 +206,7 @@ class Review:
 
 
 def _progress(call: ToolRun, name: str) -> Progress:
-    """Shows on a tool call how far it has come, now and then."""
+    """Reports its progress on a tool call from time to time."""
     loop = asyncio.get_running_loop()
     shown = loop.time()
 
@@ -225,7 +225,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def _told(findings: Sequence[Finding], sources: Mapping[str, Source]) -> list[Finding]:
-    """The findings as they may be told: the one exit of all analysers, which repeats no secret."""
+    """The findings without secrets; the findings of all analysers pass through here."""
     has_secret = {path for path in {finding.path for finding in findings} if any(secrets(sources[path]))}
     return [
         without_secrets(finding, sources[finding.path]) if finding.path in has_secret else finding

@@ -7,19 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..host.disk import plain_content
 
 MOST = 1024 * 1024  # bytes of a project's settings
-# Where a project has chosen no rules of Ruff: mistakes, not taste.
+# Our rules for a project that has chosen no rules of Ruff: mistakes, not style.
 RULES = (
     "E711,E712,E713,E714,E722,E9,F,W605,PLE,B002,B003,B005,B006,B012,B014,B015,B016,B021,"
     "B022,B025,B029,B031,B032,B033,B035,B039,S102,S307,S501,S506,S602,S605,S608,ASYNC210,ASYNC251"
 )
-# What a star brings is not known, nor who calls a function that raises again, nor what a method is not to do.
+# Left out: names from a star import, exceptions raised again and special methods cannot be judged here.
 UNCERTAIN = "F403,F405,PLE0302,PLE0309,PLE0704"
-_BY_OTHERS = "RUF100"  # the purpose of a `noqa` shows only where all rules are on that the project knows
-# Not chosen by a project that chose their families: they want the contrary of what they wanted in an earlier Ruff,
-# came later, or do not know whether they are right.
+_BY_OTHERS = "RUF100"  # whether a `noqa` has a purpose shows only if all rules are on that the project uses
+# Left out even if a project chose their families: they demand the opposite of an earlier Ruff, are newer, or are
+# uncertain.
 _TURNED = ("PT001", "PT023", "PLC0415", "PLR0917", "ICN001", "F405")
-_EVERY = "ALL"  # chooses nothing: every later Ruff has more
-_RUFF = ((".ruff.toml", ""), ("ruff.toml", ""), ("pyproject.toml", "ruff"))  # as Ruff itself looks for them
+_EVERY = "ALL"  # does not count as a choice, since every later Ruff has more rules
+# in the order in which Ruff looks for them
+_RUFF = ((".ruff.toml", ""), ("ruff.toml", ""), ("pyproject.toml", "ruff"))
 
 
 def is_configured(cwd: str, *places: tuple[str, str]) -> bool:
@@ -31,11 +32,11 @@ def is_configured(cwd: str, *places: tuple[str, str]) -> bool:
 
 
 def by_ruff_settings(cwd: str, paths: Iterable[str]) -> dict[str, list[str]]:
-    """Paths by the directory whose settings of Ruff hold for them: the nearest that has any, else the project's."""
+    """Paths by the directory whose Ruff settings apply: the nearest one with settings, else the project's."""
     has: dict[str, bool] = {}
 
     def nearest(directory: str) -> str:
-        if not directory or os.path.isabs(directory):  # of the project, or from elsewhere
+        if not directory or os.path.isabs(directory):  # the project's settings, or others
             return cwd
         if directory not in has:
             has[directory] = is_configured(os.path.join(cwd, directory), *_RUFF)
@@ -53,7 +54,7 @@ def has_chosen_rules(cwd: str) -> bool:
 
 
 def ruff_choice(cwd: str) -> Sequence[str]:
-    """How Ruff is told which rules to go by: the project's, or ours where it has settings but chose no rules."""
+    """Ruff's arguments for the rules: the project's, or ours if the project has settings but chose no rules."""
     if not is_configured(cwd, *_RUFF):
         return ("--isolated", "--select", RULES, "--ignore", UNCERTAIN)
     found = next((table for file, name in _RUFF if (table := _table(cwd, file, name)) is not None), None)
@@ -81,7 +82,7 @@ def ruff_choice(cwd: str) -> Sequence[str]:
 
 
 def _table(cwd: str, file: str, name: str) -> Mapping[str, object] | None:
-    """The settings in a TOML file: all of it, or its table `tool.NAME`; None where there are none to be read."""
+    """The settings in a TOML file: all of it, or its table `tool.NAME`; None if there are none."""
     try:
         read = tomllib.loads(plain_content(os.path.join(cwd, file), MOST).decode())
         found = read["tool"][name] if name else read
@@ -95,5 +96,5 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _words(value: object) -> list[str]:
-    """A list of codes; Ruff itself reports a value that is none."""
+    """A list of codes; Ruff itself reports an invalid value."""
     return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []

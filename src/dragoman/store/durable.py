@@ -308,7 +308,7 @@ class _Durable(Agent):
     async def set_title(self, params: s.SetSessionTitleRequest) -> s.SetSessionTitleResponse:
         title = " ".join(params.title.split())[:MAX_TITLE]
         if not title:
-            raise InvalidParams("a title has to say something")
+            raise InvalidParams("the title is empty")
         await self._check_known(params.session_id)
         await self._append(params.session_id, Titled(title=title))
         return s.SetSessionTitleResponse(title=title)

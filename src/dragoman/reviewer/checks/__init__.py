@@ -1,1 +1,1 @@
-"""Checks of our own: pure functions from a file to its findings, which need nothing installed."""
+"""Our own checks: pure functions from a file to its findings, which need no other programs."""

@@ -1,4 +1,4 @@
-"""JSON and TOML: whether they can be read, and whether they say everything once."""
+"""JSON and TOML: syntax errors and repeated keys."""
 
 import json
 import re
@@ -14,11 +14,11 @@ _WITH_COMMENTS = re.compile(
     r"(?:^|/)(?:[tj]sconfig[^/]*\.json|\.eslintrc(?:\.json)?|\.babelrc|devcontainer\.json|\.jshintrc"
     r"|\.vscode/[^/]*\.json|\.zed/[^/]*\.json|[^/]*\.code-workspace|deno\.json|turbo\.json|api-extractor\.json)$"
 )
-# A string that is not closed ends with its line: nothing is ever looked at twice.
+# An unclosed string ends with its line, so that no text is scanned twice.
 _STRING = r'"(?:[^"\\\n]|\\.)*+"?'
 _TOKEN = re.compile(rf'{_STRING}|[{{}}\[\],:]|[^\s{{}}\[\],:"]++')
 _TRAILING = re.compile(rf"({_STRING})|,(?=\s*+[}}\]])")
-_ENDLESS_KEY = re.compile(r"^[^=\n\"'#]{2000}", re.MULTILINE)  # which the parser would take for ever to read
+_ENDLESS_KEY = re.compile(r"^[^=\n\"'#]{2000}", re.MULTILINE)  # the parser would take very long to read it
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -78,7 +78,7 @@ def _trailing_commas(source: Source) -> Iterator[Finding]:
 
 
 def trailing_commas(text: str) -> Iterator[int]:
-    """Where commas are that have nothing behind them."""
+    """The positions of trailing commas."""
     return (found.start() for found in _TRAILING.finditer(text) if found[1] is None)
 
 
@@ -103,10 +103,10 @@ def _said(message: str) -> str:
 
 
 def json_duplicates(source: Source) -> Iterator[Finding]:
-    """Keys that an object has twice: all readers keep one of them, not all the same one."""
+    """Repeated keys of an object: each reader keeps one of them, but not all keep the same one."""
     if not is_json(source.path):
         return
-    objects: list[set[str] | None] = []  # the keys of each object that is open, None for an array
+    objects: list[set[str] | None] = []  # the keys of each open object; None for an array
     last = ""
     offset = 0
     lines = TextLines(source.text)

@@ -1,6 +1,6 @@
-"""Doubtful findings in Python: only the code around them shows what the author meant.
+"""Doubtful findings in Python, for which the surrounding code shows that the author meant it so.
 
-A project that chose its rules by itself is told all that they find.  Where the rules are ours, doubts are silent.
+A project that chose its own rules gets all their findings.  With our rules, doubtful findings are left out.
 """
 
 import ast
@@ -16,9 +16,9 @@ from .undefined import is_bound_elsewhere, is_no_annotation, line_of, lines_of, 
 _FOR_PYTHON_2 = re.compile(r"#![^\n]*\bpython2\b")
 _PLAIN = re.compile(
     r"(?i)assert|(?:print|bool|str|repr|all|any|int|list)$"
-)  # calls that see nothing but the answer
-_EXCUSED = re.compile(r"#\s*(?:pylint:\s*disable|nosec)")  # by another linter
-_MAY_CHANGE = "seems safe"  # Ruff's message for commands that are written out
+)  # calls that use only the result of the comparison
+_EXCUSED = re.compile(r"#\s*(?:pylint:\s*disable|nosec)")  # reported by another linter
+_MAY_CHANGE = "seems safe"  # Ruff's message for commands that are literals
 _HANDED_ON = re.compile(r"(?i)exc_info|reraise|format_exc|print_exc|handle_?error|exception$")
 _EXPLAINED = re.compile(
     r"(?i)#.*\b(?:need|requir|regist|side|keep|used|load|export|compat|avoid|must|patch|effect)"
@@ -26,12 +26,12 @@ _EXPLAINED = re.compile(
 _EFFECTS = re.compile(r"`(?:readline|rlcompleter|py2exe|py2app|mpl_toolkits\.mplot3d\b.*|tensorflow_text)`")
 _FIRST = re.compile(r"from line (\d+)")
 _ANY_OBJECT = ("Loader", "UnsafeLoader", "FullLoader", "CLoader", "CUnsafeLoader", "CFullLoader")
-# Where a query has a value, not a name: only there a parameter can take its place.
+# Places in a query for a value, not a name: only there a parameter can be used.
 _VALUE = re.compile(r"(?is)(?:[=<>]|\blike)[\s(]*[\"']*\s*(?:%[sdr(]|\{|\+|[\"']+\s*[+%])")
 
 
 def certain(findings: Sequence[Finding], sources: Sequence[Source]) -> list[Finding]:
-    """The findings without those that are in doubt."""
+    """The findings without the doubtful ones."""
     by_path = {source.path: source for source in sources}
     trees: dict[str, ast.Module | None] = {}
     return [
@@ -64,14 +64,14 @@ def _tree(source: Source) -> ast.Module | None:
 
 
 def _may_be_overloaded(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether `== None` or `== True` may be said to a library that overloads it: nobody asks here for its truth."""
+    """Whether `== None` or `== True` may be an overloaded operator, since its truth value is not used here."""
     if is_test(source.path) and finding.code == "E711" and finding.line in lines_of(_about_equality(tree)):
         return True
     return finding.line not in lines_of(_asked(tree))
 
 
 def _about_equality(tree: ast.Module) -> Iterator[ast.AST]:
-    """The comparisons in functions that compare the same with more than None: they test how it compares."""
+    """The comparisons in functions that compare the same object with more than None, to test its equality."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             made = [one for one in ast.walk(node) if isinstance(one, ast.Compare)]
@@ -93,14 +93,14 @@ def _asked(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _compared(test: ast.expr) -> Iterator[ast.AST]:
-    """The comparisons that a truth is made of."""
+    """The comparisons whose truth value is used."""
     match test:
         case ast.BoolOp(values=values):
             yield from (found for value in values for found in _compared(value))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield from _compared(operand)
         case ast.Compare() if not any(isinstance(part, ast.Compare) for part in (test.left, *test.comparators)):
-            yield test  # that of a comparison's answer is a test of the comparison
+            yield test  # using the truth of a comparison's result is a test of the comparison
 
 
 def _called(call: ast.Call) -> str:
@@ -109,7 +109,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _is_given_a_namespace(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether code is made and run on purpose: with a namespace of its own, in a test, or of the project itself."""
+    """Whether code is run on purpose: with its own namespace, in a test, or from the project itself."""
     if is_test(source.path) or source.path.endswith("setup.py"):
         return True
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno == finding.line]
@@ -118,7 +118,7 @@ def _is_given_a_namespace(finding: Finding, source: Source, tree: ast.Module) ->
 
 
 def _is_written_out(call: ast.Call) -> bool:
-    """Whether the code that is run is there to be read."""
+    """Whether the code that is run is a literal."""
     given = call.args[0] if call.args else None
     if (
         isinstance(given, ast.Call)
@@ -131,12 +131,12 @@ def _is_written_out(call: ast.Call) -> bool:
 
 
 def _is_registered(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether the definition that is repeated was handed to a decorator: then somebody has it."""
+    """Whether the repeated definition was given to a decorator, which may have kept it."""
     if finding.line in lines_of(_imports_alone(tree)) or finding.line in lines_of(_parameters(tree)):
         return True
     first = _FIRST.search(finding.message)
     if first is None or int(first[1]) > finding.line:
-        return first is not None  # what comes later is no first one
+        return first is not None  # a later definition is not the first one
     return int(first[1]) in {
         node.lineno
         for node in ast.walk(tree)
@@ -152,7 +152,7 @@ def _parameters(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _is_made_to_fail(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a comparison is made for the exception it raises, or in a test for none being raised."""
+    """Whether a comparison is made for the exception that it raises, or in a test that it raises none."""
     return finding.line in lines_of(_watched(tree)) or (
         is_test(source.path) and finding.line in lines_of(_ordered(tree))
     )
@@ -176,14 +176,14 @@ def _watched(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _expects(context: ast.expr) -> bool:
-    """Whether a context is one that waits for an exception or a warning."""
+    """Whether a context manager expects an exception or a warning."""
     return isinstance(context, ast.Call) and _called(context).lower().endswith(
         ("raises", "raisesregex", "warns", "suppress")
     )
 
 
 def _is_name_in_a_query(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a query is put together of names alone, of tables and columns, which cannot be parameters."""
+    """Whether a query is built only from names of tables and columns, which cannot be parameters."""
     if is_test(source.path):
         return True
     last = max(
@@ -198,7 +198,7 @@ def _is_name_in_a_query(finding: Finding, source: Source, tree: ast.Module) -> b
 
 
 def _is_for_its_effect(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether an import is tried, does something by itself, is explained, or serves types in comments."""
+    """Whether an import is a test of availability, has side effects, has a comment, or is for types in comments."""
     line, name = line_of(source, finding.line), said_name(finding).rpartition(".")[2]
     if _EXPLAINED.search(line) or _EFFECTS.search(finding.message):
         return True
@@ -222,12 +222,12 @@ def _is_import(statement: ast.AST) -> bool:
 
 
 def _is_in_a_test(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether nobody from outside has a say in a command."""
+    """Whether a command is in a test, and so cannot come from outside."""
     return is_test(source.path)
 
 
 def _is_list(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a command for a shell is made of words, as is the custom on Windows."""
+    """Whether a command for a shell is a list of words, as is usual on Windows."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno == finding.line]
     given = {node.args[0].id for node in calls if node.args and isinstance(node.args[0], ast.Name)}
     for node in ast.walk(tree):
@@ -240,21 +240,21 @@ def _is_list(finding: Finding, source: Source, tree: ast.Module) -> bool:
 
 
 def _is_another_loader(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether YAML is read by a loader whose name does not say that it makes any object."""
+    """Whether YAML is read by a loader that is not known to create arbitrary objects."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno == finding.line]
     given = [_loader(node) for node in calls if _called(node) in ("load", "load_all")]
     return any(loader is not None and loader not in _ANY_OBJECT for loader in given)
 
 
 def _loader(call: ast.Call) -> str | None:
-    """The last word of the loader that is given; None where there is none."""
+    """The last part of the loader's name; None if none is given."""
     by_name = [keyword.value for keyword in call.keywords if keyword.arg == "Loader"]
     named = [*call.args[1:2], *by_name]
     return ast.unparse(named[0]).rpartition(".")[2] if named else None
 
 
 def _is_kept(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a bare `except` raises its exception again: then it means to catch everything."""
+    """Whether a bare `except` raises its exception again, so that it catches everything on purpose."""
     handlers = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
     caught = [node for node in handlers if node.lineno == finding.line]
     names = (getattr(node, "attr", getattr(node, "id", "")) for one in caught for node in ast.walk(one))
@@ -262,13 +262,13 @@ def _is_kept(finding: Finding, source: Source, tree: ast.Module) -> bool:
 
 
 def _is_looked_up(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a variable may be taken by its name: by `locals`, in a text, or as one of a family."""
+    """Whether a variable may be used by its name: by `locals`, in a text, or as one of a family."""
     name = said_name(finding)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     around = [node for node in functions if finding.line in lines_of(iter([node]))]
     inner = [node for function in around for node in ast.walk(function)]
     if any(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in inner):
-        return True  # further up, where a loop comes by again
+        return True  # further up, which a loop reaches again
     calls = [node for node in inner if isinstance(node, ast.Call)]
     if any(_called(call) in ("vars", "locals") and not call.args for call in calls):
         return True
@@ -284,7 +284,7 @@ def _is_looked_up(finding: Finding, source: Source, tree: ast.Module) -> bool:
 
 
 def _has_family(name: str, nodes: Sequence[ast.AST]) -> bool:
-    """Whether functions and variables beside a variable begin as it does, as those that a parser is made of."""
+    """Whether functions and variables beside a variable have the same prefix, such as those of a parser."""
     head, line, _ = name.partition("_")
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     made = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
@@ -292,18 +292,18 @@ def _has_family(name: str, nodes: Sequence[ast.AST]) -> bool:
 
 
 def _is_of_no_concern(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether what a loop hides is a name for what nobody wants, or is hidden in one function alone."""
+    """Whether the name that a loop hides is a name for unused values, or is hidden in one function only."""
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return "`_`" in finding.message or finding.line in lines_of(functions)
 
 
 def _is_made_when_asked_for(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a module makes its names when somebody asks for them."""
+    """Whether a module creates its names on access."""
     return any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
 
 
 def _is_filled_in_otherwise(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a message for a log has braces, as some libraries want it."""
+    """Whether a log message has braces, which some logging libraries fill in."""
     return "{" in line_of(source, finding.line) or "loguru" in source.text
 
 

@@ -1,4 +1,4 @@
-"""Imports that are there for others: a linter that sees one file alone calls them unused."""
+"""Imports for other modules: a linter that sees only one file reports them as unused."""
 
 import ast
 import re
@@ -10,12 +10,12 @@ from .python import parsed
 
 UNUSED = "F401"
 _FROM = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)", re.MULTILINE)
-_TRIED = "find_spec"  # what Ruff advises where an import is tried to see whether it can be had
+_TRIED = "find_spec"  # Ruff's advice for an import that tests availability
 _NAMED = re.compile(r"`([\w.]+)`")
 
 
 def unused_everywhere(findings: Sequence[Finding], sources: Mapping[str, Source]) -> list[Finding]:
-    """The findings without the imports that other files of the project take from there, or are meant to.
+    """The findings without imports that other files of the project use, or are meant to use, from there.
 
     `sources` are the project's Python files by their paths.
     """
@@ -38,7 +38,7 @@ def _is_export(
     sources: Mapping[str, Source],
 ) -> bool:
     if bound is None or finding.path.endswith(("__init__.py", "conftest.py", ".pyi")) or _TRIED in finding.message:
-        return True  # a package's names are there to be imported; a file that cannot be parsed tells nothing
+        return True  # a package's names are for import; nothing is known about a file that cannot be parsed
     said = _NAMED.search(finding.message)
     imported = said[1].rpartition(".")[2] if said else ""
     name = bound.get((finding.line, imported), imported)
@@ -50,7 +50,7 @@ def _is_export(
         and _is_own(said[1], sources)
         and (is_library(finding.path) or _is_fixture(name, sources[finding.path]))
     ):
-        return True  # others may import it from here, or need the effects of its module's import
+        return True  # others may import it from here, or need the side effects of importing its module
     use = re.compile(rf"\b{re.escape(module)}\.{re.escape(name)}\b")
     return any(use.search(source.text) for path, source in sources.items() if path != finding.path)
 
@@ -62,13 +62,13 @@ def _is_own(imported: str, sources: Mapping[str, Source]) -> bool:
 
 
 def _is_fixture(name: str, source: Source) -> bool:
-    """Whether a test asks for what is imported by the name of a parameter."""
+    """Whether a test uses the import as a fixture, by the name of a parameter."""
     arguments = (node for node in ast.walk(parsed(source) or ast.Module([], [])) if isinstance(node, ast.arg))
     return any(argument.arg == name for argument in arguments)
 
 
 def _taken(sources: Iterable[Source]) -> dict[str, set[str]]:
-    """The names that are imported from modules, by the last word of the module."""
+    """The names that are imported from modules, by the last part of the module's name."""
     found: dict[str, set[str]] = {}
     for source in sources:
         for module, names in _FROM.findall(source.text):
@@ -78,7 +78,7 @@ def _taken(sources: Iterable[Source]) -> dict[str, set[str]]:
 
 
 def _bound(source: Source) -> Mapping[tuple[int, str], str] | None:
-    """The name that each import binds, by its line; None where the module only collects names."""
+    """The name that each import binds, by line; None for a module that only collects names."""
     try:
         tree = parsed(source)
     except SyntaxError:
@@ -94,7 +94,7 @@ def _bound(source: Source) -> Mapping[tuple[int, str], str] | None:
 
 
 def _names_something(statement: ast.stmt) -> bool:
-    """Whether a statement is one of a module that only passes names on; modules are not passed on like that."""
+    """Whether a statement re-exports names, as in a module that only collects them; importing modules does not."""
     if isinstance(statement, ast.Expr):
         return isinstance(statement.value, ast.Constant)
     return isinstance(statement, ast.ImportFrom | ast.Assign)

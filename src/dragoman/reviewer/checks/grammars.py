@@ -1,7 +1,7 @@
-"""Syntax errors in languages that have a tree-sitter grammar; where the grammars are not installed, none are found.
+"""Syntax errors in languages with a tree-sitter grammar; without installed grammars, none are found.
 
-A grammar accepts more than a compiler does, and for C, where macros are no C, it also accepts less: there a mistake
-is told only if the brackets of the file do not fit, which no macro can be the reason of.
+A grammar accepts more than a compiler does.  For C, it also accepts less, because of macros; there an error is
+reported only if the brackets of the file do not match, which macros cannot cause.
 """
 
 import functools
@@ -30,15 +30,15 @@ GRAMMARS = {
     ".c": ("C", "tree_sitter_c", "language"),
 }
 SUFFIXES = tuple(GRAMMARS)
-MOST_LETTERS = 1024 * 1024  # of a file that somebody wrote by hand
+MOST_LETTERS = 1024 * 1024  # of a file written by hand
 SCRIPTS = ("JavaScript", "TypeScript")
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
-_NO_CODE = re.compile(  # of C: comments, literals, and lines for the preprocessor
+_NO_CODE = re.compile(  # in C: comments, literals, and preprocessor lines
     r"//(?:\\\n|[^\n])*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\n|[^\n])*", re.S | re.M
 )
 
 
-# Forms of JavaScript and TypeScript that the grammars do not know.
+# Syntax of JavaScript and TypeScript that the grammars do not know.
 _LIST = re.compile(r"\b((?:export|import)\s+(?:type\s+)?)(\{[^{}]*\})")
 _RESERVED = re.compile(
     r"\b(?:null|true|false|function|void|enum|class|new|in|of|instanceof|typeof|delete|return|throw|var|if|for|do|while"
@@ -56,7 +56,7 @@ _DOUBLE = re.compile(rb"\w<<[A-Za-z_]")  # a generic function as the argument of
 
 
 def _known(source: Source) -> str:
-    """The text with such forms put in words of the same length that the grammars know."""
+    """The text with such forms replaced by known ones of the same length."""
     text = _LIST.sub(lambda found: found[1] + _RESERVED.sub(lambda word: "_" * len(word[0]), found[2]), source.text)
     text = _NATIVE.sub(r"\1_", _USING.sub("_sing", text))
     text = _VARIANCE.sub(lambda found: found[1] + " " * len(found[2]), text)
@@ -66,18 +66,18 @@ def _known(source: Source) -> str:
 
 
 def has_grammar(source: Source) -> bool:
-    """Whether there may be a grammar for a file."""
+    """Whether a grammar may exist for a file."""
     return source.path.endswith(SUFFIXES)
 
 
 def is_known(source: Source) -> bool:
-    """Whether there is a grammar for a file that is installed."""
+    """Whether the grammar for a file is installed."""
     is_bearable = source.path.endswith(SUFFIXES) and len(source.text) <= MOST_LETTERS
     return is_bearable and _language(_suffix(source)) is not None
 
 
 def syntax(source: Source) -> Iterator[Finding]:
-    """The first place that a language's grammar cannot read."""
+    """The first syntax error, according to the language's grammar."""
     tree = parsed(source)
     language = GRAMMARS[_suffix(source)][0]
     if tree is not None and tree.root_node.has_error and language in SCRIPTS:
@@ -105,7 +105,7 @@ def syntax(source: Source) -> Iterator[Finding]:
 
 
 def scripts(source: Source) -> Iterator[Finding]:
-    """Debuggers and `eval` in JavaScript and TypeScript, wherever in a line they are."""
+    """Debuggers and `eval` in JavaScript and TypeScript, anywhere in a line."""
     if GRAMMARS[_suffix(source)][0] not in SCRIPTS or not ("debugger" in source.text or "eval" in source.text):
         return
     tree = parsed(source)
@@ -123,13 +123,14 @@ def scripts(source: Source) -> Iterator[Finding]:
 
 
 def parsed(source: Source) -> "Tree | None":
-    """A file as a tree; None without a grammar for it."""
+    """The syntax tree of a file; None without a grammar."""
     if not is_known(source):
         return None
     from tree_sitter import Parser
 
     language = _language(_suffix(source))
-    return Parser(language).parse(source.text.encode()) if language else None  # a parser is for one thread
+    # a parser can be used by one thread only
+    return Parser(language).parse(source.text.encode()) if language else None
 
 
 def _suffix(source: Source) -> str:
@@ -143,12 +144,13 @@ def _language(suffix: str) -> "Language | None":
         from tree_sitter import Language
 
         return Language(getattr(importlib.import_module(module), name)())
-    except (ImportError, AttributeError, ValueError):  # not there, or of a version this library does not read
+    # not installed, or of a version that this library does not read
+    except (ImportError, AttributeError, ValueError):
         return None
 
 
 def _nodes(tree: "Tree") -> "Iterator[Node]":
-    """Every node in the order of the text, without recursion: a file can be nested deeper than the stack is."""
+    """Every node in the order of the text, without recursion, since a file can be nested deeper than the stack."""
     stack = [tree.root_node]
     while stack:
         node = stack.pop()
@@ -157,7 +159,7 @@ def _nodes(tree: "Tree") -> "Iterator[Node]":
 
 
 def _first_error(tree: "Tree") -> "Node | None":
-    """The innermost of the first things that do not fit."""
+    """The innermost node of the first error."""
     found, stack = None, [tree.root_node]
     while stack:
         node = stack.pop()
@@ -175,7 +177,7 @@ def _line(data: bytes, node: "Node") -> int:
 
 
 def _is_packed(data: bytes, node: "Node") -> bool:
-    """Whether a line is so long that nobody wrote it by hand."""
+    """Whether a line is too long to be written by hand."""
     start, end = data.rfind(b"\n", 0, node.start_byte), data.find(b"\n", node.start_byte)
     return (end if end >= 0 else len(data)) - start > LONGEST
 
@@ -194,16 +196,16 @@ def _is_eval(node: "Node") -> bool:
 
 
 def _is_other(language: str, text: str) -> bool:
-    """Whether a file is of another kind than its name says: Flow's types, a template, Rust from before 2018."""
+    """Whether a file is not what its name says: Flow types, a template, or Rust before 2018."""
     if language == "Rust":
         return "try!(" in text
     return language in SCRIPTS and ("@flow" in text[:2000] or "<%" in text)
 
 
 def _fits(text: str) -> bool:
-    """Whether every bracket of a file in C has its other half, or may have it in what is compiled elsewhere."""
+    """Whether every bracket of a C file has its counterpart, or may have it in another preprocessor branch."""
     if re.search(r"^[ \t]*#[ \t]*(?:else|elif)", text, re.M):
-        return True  # either side may open what both close
+        return True  # either branch may open a bracket that both close
     open_ones: list[str] = []
     for bracket in re.findall(r"[(\[{)\]}]", _NO_CODE.sub(" ", text)):
         if bracket in "([{":

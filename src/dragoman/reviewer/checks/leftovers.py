@@ -1,4 +1,4 @@
-"""Leftovers that should have been removed: merge markers, debuggers, notes to oneself."""
+"""Leftovers: merge markers, debuggers, notes."""
 
 import functools
 import io
@@ -15,7 +15,7 @@ _MERGE_END = re.compile(r"^>{7} .+$", re.MULTILINE)
 _NOTE_WORDS = ("TODO", "FIXME", "XXX", "HACK")
 _WORDS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
 _MARKS = r"#|//|/\*|<!--|^\s*\*"
-_FURTHER_MARKS = {  # of comments in some languages
+_FURTHER_MARKS = {  # the beginnings of comments in some languages
     **dict.fromkeys((".el", ".lisp", ".clj", ".scm", ".ini", ".cfg", ".asm"), ";"),
     **dict.fromkeys((".sql", ".lua", ".hs", ".elm", ".vhd", ".adb"), "--"),
     **dict.fromkeys((".tex", ".sty", ".m", ".erl"), "%"),
@@ -24,7 +24,7 @@ _FURTHER_MARKS = {  # of comments in some languages
 
 @functools.cache
 def _note(marks: str) -> re.Pattern[str]:
-    """A note begins its comment, or has a colon or a person behind it; elsewhere the word is only spoken of."""
+    """A pattern for notes: they begin a comment, or a colon or a person follows; elsewhere it is just a word."""
     return re.compile(
         rf"(?:{marks})(?:[^\w\n\"'`]{{0,10}}|[^\n]{{0,200}}?(?=\b[A-Z]+[:(]))(?<![,=|\"'`])"
         r"\b(TODO|FIXME|XXX|HACK)\b(?=[:(\s]|$)[:\s]*([^\n]{0,100})"
@@ -41,9 +41,9 @@ _DEBUGGERS = {
     ),
 }
 _DEBUGGER_WORDS = ("breakpoint", "pdb", "pudb", "debugger", "binding", "byebug")
-# Strings and comments of one line; a string that is not closed is one that began before it, or goes on behind it.
+# Strings and comments of one line; an unclosed string began before the line or continues after it.
 _NO_CODE = re.compile(r"\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?|`(?:[^`\\]|\\.)*+`?|(?:#|//|/\*|^\s*\*).*")
-LONGEST = 2000  # characters of a line somebody wrote by hand
+LONGEST = 2000  # characters of a line written by hand
 PROSE = (
     ".md",
     ".rst",
@@ -56,7 +56,7 @@ PROSE = (
     ".lock",
     ".patch",
     ".diff",
-)  # `#` begins no comment here
+)  # `#` does not begin a comment in these
 
 
 _PROSE_NAMES = re.compile(
@@ -67,7 +67,7 @@ _PROSE_NAMES = re.compile(
 
 
 def is_prose(path: str) -> bool:
-    """Whether a file is written for people alone."""
+    """Whether a file is text for people only."""
     return path.endswith(PROSE) or bool(_PROSE_NAMES.search(path))
 
 
@@ -101,7 +101,7 @@ def debuggers(source: Source) -> Iterator[Finding]:
 
 
 def started_here(path: str, line: int) -> Finding:
-    """A debugger that was left behind."""
+    """The finding for a debugger that was left behind."""
     return Finding(path, line, "warning", "debugger", "a debugger is started here", "delete it")
 
 
@@ -130,7 +130,7 @@ def notes(source: Source) -> Iterator[Finding]:
 
 
 def _commented(source: Source) -> Iterator[tuple[int, str]]:
-    """The lines that may have a comment, with their numbers; of whole files in Python, the comments alone."""
+    """The lines that may have a comment, with their numbers; of whole Python files, only the comments."""
     if source.path.endswith((".py", ".pyi")) and not source.is_fragment:
         try:
             tokens = list(tokenize.generate_tokens(io.StringIO(source.text).readline))
@@ -150,10 +150,10 @@ class TextLines:
         self._length = len(text)
 
     def at(self, offset: int) -> int:
-        """The number of the line an offset is in, from 1."""
+        """The number, from 1, of the line that contains an offset."""
         return bisect_left(self._ends, offset) + 1
 
     def length(self, number: int) -> int:
-        """How long a line is."""
+        """The length of a line."""
         start = self._ends[number - 2] + 1 if number > 1 else 0
         return (self._ends[number - 1] if number <= len(self._ends) else self._length) - start

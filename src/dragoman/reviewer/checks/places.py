@@ -24,7 +24,7 @@ _MIGRATION = re.compile(
 _TEMPLATE = re.compile(r"(?i)templat|cookiecutter|skeleton|scaffold|boilerplate|\{\{|\.(?:j2|jinja2?|tmpl|tpl|in)$")
 _FILLED_IN = re.compile(r"\{\{|\{%|<%|\$\{|@\w+@")
 _TOP = 10  # lines
-_APART = re.compile(  # files that nobody imports
+_APART = re.compile(  # files that are not imported
     r"(?:^|/)(?:examples?|docs?|scripts?|tools|bench(?:marks?)?|demos?)/|(?:^|/)(?:setup|conf|noxfile|tasks|fabfile)\.py$"
 )
 
@@ -35,12 +35,12 @@ def is_test(path: str) -> bool:
 
 
 def is_test_data(path: str) -> bool:
-    """Whether a file is the input of a test: its faults are intended."""
+    """Whether a file is the input of a test, whose faults are intended."""
     return bool(_TEST_DATA.search(path))
 
 
 def reason_apart(source: Source) -> str:
-    """Why findings in a file would not be repaired; empty where they would."""
+    """Why findings in a file would not be repaired; empty if they would."""
     if why := reason_of_place(source.path):
         return why
     if _TEMPLATE.search(source.path) and _FILLED_IN.search(source.text):
@@ -49,14 +49,14 @@ def reason_apart(source: Source) -> str:
 
 
 def reason_of_place(path: str) -> str:
-    """The same, as far as a path tells it; that of a directory ends with a slash."""
+    """The same, as far as a path shows it; the path of a directory ends with a slash."""
     if is_test_data(path):
         return "tests work on it"
     if _MIGRATION.search(path):
         return "a program made it"
-    return "it is a copy of somebody else's" if _BUNDLED.search(path) else ""
+    return "it is a copy of someone else's file" if _BUNDLED.search(path) else ""
 
 
 def is_library(path: str) -> bool:
-    """Whether a module may be there for others to import, in projects that we do not see."""
+    """Whether a module may be imported by projects that we do not see."""
     return not is_test(path) and not _APART.search(path)

@@ -1,6 +1,6 @@
-"""Python: whether it can be parsed and, where Ruff is not installed, the mistakes a tree shows for certain.
+"""Python: syntax errors and, if Ruff is not installed, mistakes that are certain from the syntax tree.
 
-The codes are those Ruff and its forebears use, so that `# noqa` and explanations mean the same either way.
+The codes are those of Ruff and its predecessors, so that `# noqa` and explanations have the same meaning.
 """
 
 import ast
@@ -18,10 +18,10 @@ _NOQA = re.compile(r"#\s*noqa(?::\s*([A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.IGNOR
 _NOQA_FILE = re.compile(r"^[ \t]*+#[ \t]*(?:flake8|ruff)[:=][ \t]*noqa[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _SILENCE = threading.Lock()  # a change of warning filters affects the whole process
 
-DEEPEST = 200  # brackets within brackets: beyond it the parser may use up the stack
+DEEPEST = 200  # levels of brackets, beyond which the parser may use up the stack
 
 
-# Advice for findings, also for those of Ruff.
+# Advice for findings, including those of Ruff.
 ADVICE = {
     "B006": "default to None and make a new one inside",
     "B012": "return after the try statement",
@@ -78,20 +78,20 @@ def python_syntax(source: Source) -> Iterator[Finding]:
 
 
 def parsed(source: Source) -> ast.Module | None:
-    """The file as a tree; None where there is none to be had, a SyntaxError where it is the file's fault."""
+    """The syntax tree of a file; a SyntaxError if the file is invalid, None if there is none for another reason."""
     text = source.text
     if not source.path.endswith((".py", ".pyi")) or has_merge_markers(text) or nesting(text) > DEEPEST:
         return None
     try:
         with _SILENCE, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the parser's warnings are not about our code
+            warnings.simplefilter("ignore")  # the parser's warnings do not concern our code
             return ast.parse(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError, MemoryError):
         return None
 
 
 def nesting(text: str) -> int:
-    """How many brackets are open at once, at most."""
+    """The maximum depth of brackets."""
     depth = deepest = 0
     for char in re.findall(r"[(\[{)\]}]", text):
         depth = depth + 1 if char in "([{" else max(depth - 1, 0)
@@ -100,7 +100,7 @@ def nesting(text: str) -> int:
 
 
 def debuggers(source: Source) -> Iterator[Finding] | None:
-    """Calls that start a debugger; None where the file cannot be parsed, so that nobody knows."""
+    """Calls that start a debugger; None if the file cannot be parsed."""
     if not any(word in source.text for word in ("breakpoint", "set_trace")):
         return iter(())
     try:
@@ -114,7 +114,7 @@ def debuggers(source: Source) -> Iterator[Finding] | None:
 
 
 def python_rules(source: Source) -> Iterator[Finding]:
-    """The checks that replace Ruff where it is missing."""
+    """The checks that replace Ruff if it is not installed."""
     try:
         tree = parsed(source)
     except SyntaxError:
@@ -125,7 +125,7 @@ def python_rules(source: Source) -> Iterator[Finding]:
     nodes = list(ast.walk(tree))
     specs = {
         id(node.format_spec) for node in nodes if isinstance(node, ast.FormattedValue)
-    }  # no strings themselves
+    }  # they are not strings themselves
     told = [
         told for node in nodes if id(node) not in specs for rule in RULES.get(type(node), ()) for told in rule(node)
     ]
@@ -217,12 +217,12 @@ def _returns_in_finally(node: ast.AST) -> Iterator[Told]:
 
 def _unused_imports(tree: ast.Module) -> Iterator[Told]:
     if all(isinstance(statement, ast.Import | ast.ImportFrom | ast.Expr | ast.Assign) for statement in tree.body):
-        return  # a module of names for others to import
+        return  # a module that collects names for import
     used = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             used.add(node.id)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # __all__, annotations in quotes
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # __all__ and annotations in quotes
             used |= set(re.findall(r"\w+", node.value[:10_000]))
     for statement in tree.body:
         if isinstance(statement, ast.Import | ast.ImportFrom) and getattr(statement, "module", "") != "__future__":

@@ -13,12 +13,12 @@ from .places import is_test, is_test_data
 MOST_HITS = 1000
 HIDDEN = "(a secret)"
 KEY_BLOCK, IN_ADDRESS = "a private key", "a password in an address"
-FOR_AN_HOUR = "a GitHub token of an installation"  # it expires before anybody reads a test that has it
-# Names, values and keys made up for a test or an example are its business.
+FOR_AN_HOUR = "a GitHub token of an installation"  # it expires soon, so in a test it is harmless
+# Names, values and keys that a test or an example made up are ignored there.
 _EXAMPLE = re.compile(r"(?:^|/)(?:examples?|docs?)/|\.(?:md|rst|adoc)$")
 
-# What a provider's secret looks like, precise enough to need no context: its beginnings, which are quickly looked
-# for, and its pattern.
+# The forms of providers' secrets, precise enough to need no context: the beginnings, for a quick search, and the
+# pattern.
 _LOOKS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
     (name, tuple(beginnings.split()), re.compile(pattern))
     for name, beginnings, pattern in (
@@ -44,7 +44,7 @@ _LOOKS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
         ),
     )
 )
-# A name that says it is secret, and a literal.  The value is judged by `_is_placeholder`.
+# A name for a secret, and a literal.  `_is_placeholder` judges the value.
 _ASSIGNED = re.compile(
     r"(?i:passw(?:or)?d|passphrase|secret|(?:api|access|private)_?key|(?:auth|access)_?token)"
     r"[\"']?[ \t]*(?:=>|[=:])[ \t]*(?:str[ \t]*=[ \t]*)?[rbuf]?([\"'])([^\"'\n]{8,200})\1"
@@ -60,10 +60,10 @@ _PLACEHOLDER = re.compile(
     r"|(.)\1*|x{3,}.*|\*+|\.{3}.*|<.*>|\$[({\w].*|%.*|\{.*\}|.*\{\{.*|env[:.].*|arn:.*|os\.environ.*|none|null|true|false)$"
 )
 _FILE = re.compile(r"[\w./~-]+\.(?:pem|key|crt|cer|der|p12|pfx|jks|txt|json|toml|ya?ml|conf|ini)")
-_TEXTS = re.compile(r"(?ms)^[ \t]*[rRuU]?(\"\"\"|''').*?\1")  # that begin a line: no value of anything
+_TEXTS = re.compile(r"(?ms)^[ \t]*[rRuU]?(\"\"\"|''').*?\1")  # beginnings of lines that are not values
 _PORT = re.compile(r"\d{1,5}")
 _ESCAPES = re.compile(r"(?:\\+[nrt])+$")
-_FILLED_IN = re.compile(r"\$(?:[{(]|\d\b)")  # by a shell
+_FILLED_IN = re.compile(r"\$(?:[{(]|\d\b)")  # filled in by a shell
 _WORDS = re.compile(
     r"^[a-z]+(?:[ _.:/-]{1,3}[a-z]+)*$", re.IGNORECASE
 )  # prose or a name, such as "Enter the password"
@@ -88,12 +88,12 @@ def secrets(source: Source) -> Iterator[Finding]:
 
 
 def without_secrets(finding: Finding, source: Source) -> Finding:
-    """A finding whose text repeats no secret of its file, also one of another analyser."""
+    """A finding of any analyser without the secrets of its file in its text."""
     values = [value for _, _, value in islice(_secrets_in(source), MOST_HITS)]
     message, advice = finding.message, finding.advice
     for value in sorted(values, key=len, reverse=True):
         message, advice = message.replace(value, HIDDEN), advice.replace(value, HIDDEN)
-        if value[:20] in message:  # a message that was cut
+        if value[:20] in message:  # a message that was cut off
             message = message.split(value[:20])[0] + HIDDEN
     return replace(finding, message=message, advice=advice)
 
@@ -124,16 +124,16 @@ def _secrets_in(source: Source) -> Iterator[tuple[int, str, str]]:
 
 
 def _explained(source: Source) -> list[tuple[int, int]]:
-    """Where a file in Python has texts for its readers alone: values in them are examples."""
+    """The positions of comments and docstrings in a Python file: values in them are examples."""
     if not source.path.endswith((".py", ".pyi")) or source.is_fragment:
         return []
     return [(found.start(), found.end()) for found in _TEXTS.finditer(source.text)]
 
 
 def _assigned(text: str) -> Iterator[re.Match[str]]:
-    """The places where a name that says it is secret has a literal; names are found faster than by the pattern."""
+    """The places where a name for a secret has a literal; the names are searched first, which is faster."""
     lower = text.lower()
-    if len(lower) != len(text):  # letters that are longer when they are small
+    if len(lower) != len(text):  # letters that become longer in lower case
         yield from _ASSIGNED.finditer(text)
         return
     places: set[int] = set()

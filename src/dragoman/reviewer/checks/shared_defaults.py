@@ -1,4 +1,4 @@
-"""Defaults that all calls of a function share: whether anything comes of that."""
+"""Mutable defaults that all calls of a function share: whether that has an effect."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Source
 
-_KEPT = re.compile(r"(?i)^_|cache|memo")  # the uses of a default that is meant to last
+_KEPT = re.compile(r"(?i)^_|cache|memo")  # uses of a default that is meant to be shared
 _CHANGING = {
     *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault", "popitem"),
     *("add", "discard", "difference_update", "intersection_update", "symmetric_difference_update"),
@@ -14,7 +14,7 @@ _CHANGING = {
 
 
 def is_only_read(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a default that all calls share is neither changed nor handed on by its function."""
+    """Whether a function neither changes its shared default nor passes it on."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             names = [name for name, default in _defaults(node.args) if default.lineno == finding.line]
@@ -33,7 +33,7 @@ def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _is_used_up(name: str, function: ast.AST) -> bool:
-    """Whether a function changes what has this name, or gives it to somebody who may."""
+    """Whether a function changes the object with this name, or gives it to code that may."""
     for node in ast.walk(function):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=method)) if owner == name:

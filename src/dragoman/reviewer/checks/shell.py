@@ -1,4 +1,4 @@
-"""Shell scripts without ShellCheck: the mistakes that can be told from the words alone."""
+"""Shell scripts without ShellCheck: mistakes that are visible from the words alone."""
 
 import os
 import re
@@ -22,8 +22,8 @@ class ShellRule(NamedTuple):
     pattern: re.Pattern[str]
     message: str
     advice: str
-    sh_only: bool = False  # it is no mistake in bash
-    known_elsewhere: bool = True  # ShellCheck tells it, and better
+    sh_only: bool = False  # it is not a mistake in bash
+    known_elsewhere: bool = True  # ShellCheck reports it, and better
 
 
 RULES = (
@@ -76,7 +76,7 @@ RULES = (
         "== is not known to [ in every sh",
         "write =",
         sh_only=True,
-        known_elsewhere=False,  # ShellCheck tells it, but does not mend it
+        known_elsewhere=False,  # ShellCheck reports it, but does not repair it
     ),
     ShellRule(
         "shell-bash-in-sh",
@@ -118,7 +118,7 @@ def is_shell(source: Source) -> bool:
 
 
 def interpreter(source: Source) -> str:
-    """The shell a script is written for."""
+    """The shell for which a script is written."""
     found = _SHEBANG.match(source.text)
     return found[1] if found else "bash" if source.path.endswith(".bash") else "sh"
 
@@ -155,7 +155,7 @@ def _told(source: Source, rules: tuple[ShellRule, ...]) -> Iterator[Finding]:
         rules = tuple(rule for rule in rules if rule is not _CD)
     written = source.text.split("\n")
     for number, line in enumerate(bare(source.text).split("\n"), 1):
-        goes_on = written[number - 1].endswith("\\")  # so the next line handles its failure
+        goes_on = written[number - 1].endswith("\\")  # the next line handles its failure
         for rule in rules if len(line) < LONGEST else ():
             found = rule.pattern.search(line) if is_sh or not rule.sh_only else None
             is_known = rule.code == "shell-unquoted-test" and found and _is_set(found[1], written, number)
@@ -165,7 +165,7 @@ def _told(source: Source, rules: tuple[ShellRule, ...]) -> Iterator[Finding]:
 
 
 def _is_set(name: str, lines: Sequence[str], number: int) -> bool:
-    """Whether a variable cannot be empty in a line: words without blanks are all that it is ever given."""
+    """Whether a variable cannot be empty in a line, since all values assigned to it are words without blanks."""
     given = re.compile(rf"^(\s*)(?:(?:local|export|readonly|declare)\s+)?{name}=([^\s;&|]*)")
     otherwise = re.compile(rf"\b(?:read|for|unset|getopts|select)\b[^;&|]*\b{name}\b|[;&|(]\s*{name}=")
     indent = len(lines[number - 1]) - len(lines[number - 1].lstrip())
@@ -188,7 +188,7 @@ def _exits_on_error(text: str) -> bool:
 
 
 def double_equals(source: Source) -> Iterator[tuple[int, int]]:
-    """Where a script has == that means =, for it is sh."""
+    """The places where an sh script has == in place of =."""
     if not is_shell(source) or not _is_sh(source):
         return
     rule = next(rule for rule in RULES if rule.code == "shell-equals-in-sh")
@@ -199,9 +199,9 @@ def double_equals(source: Source) -> Iterator[tuple[int, int]]:
 
 
 def bare(text: str) -> str:
-    """The script with everything in quotes, comments and here-documents blanked, character for character."""
+    """The script with quoted text, comments and here-documents replaced by blanks, character for character."""
     out: list[str] = []
-    quotes: list[str] = []  # what is open: `"`, and inside of it `(` and `{` of expansions
+    quotes: list[str] = []  # the open marks: `"`, and inside it `(` and `{` of expansions
     documents: list[tuple[str, bool]] = []  # the ends of the here-documents that begin on the next line
     at = 0
     while at < len(text):
@@ -218,7 +218,7 @@ def bare(text: str) -> str:
 
 
 class _Step(NamedTuple):
-    """What is shown of the next characters, as many as it takes."""
+    """The replacement of the next characters, and how many they are."""
 
     shown: str
     length: int
@@ -250,7 +250,7 @@ def _toggle(quotes: list[str]) -> None:
 
 
 def _nest(quotes: list[str], text: str, at: int) -> None:
-    """Keep track of `$(…)` and `${…}` inside double quotes, where quotes begin anew."""
+    """Track `$(…)` and `${…}` inside double quotes, where quoting begins again."""
     char = text[at]
     if char in "({" and (text[at - 1] == "$" or quotes[-1] in "({"):
         quotes.append(char)
@@ -267,7 +267,7 @@ def _quoted(text: str) -> _Step:
 
 
 def _skip_documents(text: str, at: int, documents: list[tuple[str, bool]], out: list[str]) -> int:
-    """Blank here-documents up to their ends; gives the offset behind them."""
+    """Replace here-documents by blanks; returns the offset after them."""
     while documents:
         word, may_be_indented = documents.pop(0)
         indent = r"\t*" if may_be_indented else ""

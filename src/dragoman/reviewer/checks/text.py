@@ -10,11 +10,13 @@ from .places import is_test
 LARGE = 1024 * 1024
 GENERATED = ("package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.lock", "poetry.lock", "uv.lock", "go.sum")
 
-_CHARSET = re.compile(r"<meta[^>]+charset=|<\?xml[^>]+encoding=", re.IGNORECASE)  # which a reader goes by
-# The characters that make a text read otherwise than it is run.
+# characters that direct the reader
+_CHARSET = re.compile(r"<meta[^>]+charset=|<\?xml[^>]+encoding=", re.IGNORECASE)
+# Characters that make a text look different from what is run.
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
-_DATA = (".json", ".jsonl", ".xml", ".csv", ".tsv", ".yaml", ".yml")  # which tests may have such characters in
-_OVERRIDES = re.compile("[\u202d\u202e]")  # the others only say in which direction the next words are read
+# suffixes of tests that may contain such characters
+_DATA = (".json", ".jsonl", ".xml", ".csv", ".tsv", ".yaml", ".yml")
+_OVERRIDES = re.compile("[\u202d\u202e]")  # the others only set the direction of the next words
 _INVISIBLE = re.compile("(?<=[\\w])[\u200b\u2060\ufeff](?=[\\w])")
 
 
@@ -33,7 +35,8 @@ def encoding(source: Source) -> Iterator[Finding]:
 def hidden_characters(source: Source) -> Iterator[Finding]:
     if source.text.isascii() or (is_test(source.path) and source.path.endswith(_DATA)):
         return
-    reads_well = is_prose(source.path)  # a word may be broken there, and a name may be of another script
+    # it marks where a word may be broken, or belongs to a name in another script
+    reads_well = is_prose(source.path)
     for number, line in enumerate(source.text.split("\n"), 1):
         if found := _OVERRIDES.search(line) if reads_well else _BIDI.search(line) or _INVISIBLE.search(line):
             yield Finding(

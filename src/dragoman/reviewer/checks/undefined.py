@@ -1,4 +1,4 @@
-"""Names that a linter does not find: whether they may be there when their line is reached."""
+"""Names that a linter reports as undefined: whether they may be defined when their line is reached."""
 
 import ast
 import re
@@ -6,21 +6,23 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Source
 
-_GONE = re.compile(  # with Python 2
+_GONE = re.compile(  # names of Python 2
     r"`(?:unicode|basestring|long|raw_input|xrange|unichr|cmp|file|reduce|buffer|execfile|reload|apply|intern)`"
 )
 _VERSION = re.compile(
     r"(?i)(?<![a-z])py(?:thon)?_?[23]|version_info|\bsix\b|hexversion|\b(?:unicode|bytes) is str\b"
 )
 _TYPE_IGNORE = re.compile(r"#\s*type:\s*ignore")
-_NEWER = "requires-python"  # Ruff's advice where a later Python has the name
-_GIVEN = ("_", "ngettext", "get_ipython", "display", "spark", "dbutils", "reveal_type")  # by what runs the file
-_IS_DOCUMENT = re.compile(r"(?:^|/)(?:docs?|doc-src|documentation)/(?:.*/)?(?!conf\.py$)[^/]+$")  # a piece of one
+_NEWER = "requires-python"  # Ruff's advice for a name of a later Python
+# defined by the program that runs the file
+_GIVEN = ("_", "ngettext", "get_ipython", "display", "spark", "dbutils", "reveal_type")
+# a part of a notebook
+_IS_DOCUMENT = re.compile(r"(?:^|/)(?:docs?|doc-src|documentation)/(?:.*/)?(?!conf\.py$)[^/]+$")
 _MAKES_NAMES = re.compile(
     r"\bglobals\(\)(?:\[|\.update|\.setdefault)|^\s*exec\(|\bbuiltins(?:__)?\.__dict__", re.MULTILINE
 )
 _SAID = re.compile(r"`([^`]+)`")
-# Generic types: a string in their brackets names a type.  In `Literal` and the like it is a value.
+# Generic types: a string in their brackets names a type; in `Literal` and the like it is a value.
 _OF_TYPES = {
     *("Optional", "Union", "List", "Dict", "Set", "FrozenSet", "Tuple", "Type", "Sequence", "MutableSequence"),
     *("Iterable", "Iterator", "Mapping", "MutableMapping", "Collection", "Callable", "Generator", "ClassVar"),
@@ -30,7 +32,7 @@ _OF_TYPES = {
 
 
 def is_bound_elsewhere(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a name is bound in a way that a linter does not see, exists where its line runs, or is no name."""
+    """Whether a name is bound in a way that a linter does not see, exists where its line runs, or is not a name."""
     if source.path.endswith("__init__.py") and _is_submodule(finding, tree):
         return True
     if _NEWER in finding.message or _TYPE_IGNORE.search(line_of(source, finding.line)):
@@ -45,7 +47,7 @@ def is_bound_elsewhere(finding: Finding, source: Source, tree: ast.Module) -> bo
 
 
 def is_no_annotation(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether a string in brackets is taken for a type and is a value: of `Literal`, or the shape of an array."""
+    """Whether a string in brackets looks like a type but is a value: of `Literal`, or the shape of an array."""
     return finding.line in lines_of(_values(tree)) and not _is_plain_name(finding, source, tree)
 
 
@@ -60,17 +62,17 @@ def _is_string(node: ast.AST) -> bool:
 
 
 def _is_plain_name(finding: Finding, source: Source, tree: ast.Module) -> bool:
-    """Whether the name is also written in its line as code."""
+    """Whether the name also occurs in its line as code."""
     names = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.lineno == finding.line)
     return any(f"`{node.id}`" in finding.message for node in names)
 
 
 def _is_bound_later(finding: Finding, tree: ast.Module, *, is_stub: bool) -> bool:
-    """Whether the function binds the name, if further down: in a loop it may have been there."""
+    """Whether the function binds the name further down, so that in a loop it may be defined."""
     said = said_name(finding)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and is_stub and node.name == said:
-            return True  # which it may say before
+            return True  # it may be declared before
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and finding.line in lines_of(iter([node])):
             names = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name))
             if any(name.id == said and isinstance(name.ctx, ast.Store) for name in names):
@@ -79,7 +81,7 @@ def _is_bound_later(finding: Finding, tree: ast.Module, *, is_stub: bool) -> boo
 
 
 def _is_submodule(finding: Finding, tree: ast.Module) -> bool:
-    """Whether a package names a module of its own, which an import from it has bound."""
+    """Whether the name is a submodule of the package, which an import from it has bound."""
     modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     return any(f"`{module.rpartition('.')[2]}`" in finding.message for module in modules)
 
@@ -100,13 +102,13 @@ def said_name(finding: Finding) -> str:
 
 
 def line_of(source: Source, number: int) -> str:
-    """A line of a file; empty where there is none."""
+    """A line of a file; empty if there is none."""
     lines = source.text.split("\n")
     return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
 def lines_of(nodes: Iterator[ast.AST]) -> set[int]:
-    """The lines that statements and expressions are in."""
+    """The lines of statements and expressions."""
     return {
         line
         for node in nodes

@@ -1,6 +1,6 @@
-"""YAML as PyYAML reads it: whether it can be read, and whether it says everything once.
+"""YAML as PyYAML reads it: syntax errors and repeated keys.
 
-Templates that only become YAML are left alone, and so is everything where PyYAML is not installed.
+Templates for YAML are not checked, and without PyYAML nothing is.
 """
 
 import re
@@ -15,9 +15,9 @@ from .python import DEEPEST, nesting
 SUFFIXES = (".yaml", ".yml")
 _TEMPLATE = re.compile(r"^[ \t]*+(?:-[ \t]*+)?\{[{%]|\{%|\{\{-", re.MULTILINE)
 _TAB = re.compile(r" *\t")
-# Where a mistake begins that is noticed only behind it.
+# Contexts whose beginning is the place of a mistake that is noticed later.
 _BEGINS = ("while scanning a quoted scalar", "while parsing a flow", "while scanning a simple key")
-_MERGE = "<<"  # the key that may stand in a mapping as often as one likes
+_MERGE = "<<"  # the key that a mapping may have several times
 
 
 class YamlProblem(NamedTuple):
@@ -28,7 +28,7 @@ class YamlProblem(NamedTuple):
 
 
 def is_known(source: Source) -> bool:
-    """Whether a file is YAML that can be looked at here."""
+    """Whether a file is YAML that can be checked here."""
     return source.path.endswith(SUFFIXES) and find_spec("yaml") is not None
 
 
@@ -36,7 +36,7 @@ def yaml_syntax(source: Source) -> Iterator[Finding]:
     if not is_known(source) or _TEMPLATE.search(source.text) or has_merge_markers(source.text):
         return
     if nesting(source.text) > DEEPEST:
-        return  # nobody wrote this by hand, and the parser takes the square of it
+        return  # not written by hand, and the parser's time grows with its square
     lines = TextLines(source.text)
     for line, code, message, advice in _problems(source.text):
         if lines.length(line) < LONGEST:
@@ -45,7 +45,7 @@ def yaml_syntax(source: Source) -> Iterator[Finding]:
 
 
 def _problems(text: str) -> Iterator[YamlProblem]:
-    import yaml  # with the first file that wants it
+    import yaml  # loaded with the first file that needs it
 
     last = max(1, text.count("\n") + (not text.endswith("\n")))
     loader: Any = getattr(yaml, "CLoader", yaml.Loader)

@@ -1,4 +1,4 @@
-"""Git, asked in one place and in one way; `asking` says how, `repository` what."""
+"""Questions to Git: `asking` runs Git, `repository` has the questions."""
 
 from .asking import RepositoryError
 from .repository import ChangedFiles, Repository

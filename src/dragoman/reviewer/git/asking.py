@@ -1,11 +1,11 @@
-"""How Git is asked: with a configuration of ours, so that nothing a repository holds can start a program.
+"""Run Git with a configuration of ours, so that nothing in a repository can start a program.
 
 A repository's settings can name programs in dozens of places (filters, fsmonitor, hooks, diff and merge drivers,
-pagers, helpers of remotes, included files), and there are more with every version of Git.  None of them counts.
-Git is shown a directory of ours instead, with a `config` of ours, that leads to the repository's objects, refs and
-index.  Taken over are single words about how files lie on the disk (`KEPT`), without which unchanged files would
-look changed, and from the user the file with the names to ignore.  Only plumbing commands are used; none of them
-writes, fetches, or starts another program.
+pagers, helpers of remotes, included files), and every version of Git adds more.  All of them are ignored.  Git is
+given a directory of ours instead, whose `config` is ours and which leads to the repository's objects, refs and
+index.  Only single words about the form of files on disk (`KEPT`) are copied, without which unchanged files would
+look changed, and the user's file with the names to ignore.  Only plumbing commands are used; none of them writes,
+fetches, or starts another program.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ Kind = Literal["no_repository", "bare_repository", "unknown_revision", "git_miss
 OWN = ("logs", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD")
 SHARED = ("objects", "refs", "packed-refs", "shallow", "reftable")
 _HEAD = re.compile(r"ref:\s*refs/\S+|[0-9a-f]{40}|[0-9a-f]{64}")
-# Settings that say how files lie on the disk; each is a word that names no program and no path.
+# Settings about the form of files on disk; each is a word that names neither a program nor a path.
 KEPT = ("autocrlf", "checkstat", "eol", "filemode", "ignorecase", "precomposeunicode", "symlinks", "trustctime")
 _KEPT = rf"^(core\.({'|'.join((*KEPT, 'excludesfile'))})|extensions\.objectformat)$"
 _WORD = re.compile(r"\w{0,20}", re.ASCII)
@@ -51,7 +51,7 @@ CONFIG = """\
 [gc]
 \tauto = 0
 """
-PLACES = ("GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME")  # where a user may have said that their settings are
+PLACES = ("GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME")  # variables that name a user's settings
 ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_ALLOW_PROTOCOL": "none",
@@ -67,7 +67,7 @@ ENVIRONMENT = {
 
 
 class RepositoryError(Error):
-    """A repository cannot be asked; the text says why in one sentence, `kind` in one word."""
+    """A repository cannot be read; the text says why in one sentence, `kind` in one word."""
 
     def __init__(self, kind: Kind, words: str) -> None:
         super().__init__(words)
@@ -79,7 +79,7 @@ class GitFailed(Error):
 
 
 class Asking:
-    """One repository, as long as its directory of ours is there."""
+    """One repository, as long as our directory for it exists."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Asking:
         return _is_sparse(self.found)
 
     async def ask(self, *words: str, stdin: bytes = b"") -> bytes:
-        """The output of a Git command; raises GitFailed, or RepositoryError when there is no answer at all."""
+        """The output of a Git command; raises GitFailed, or RepositoryError if Git does not answer."""
         try:
             result = await self._commands.run(
                 [self._git, *words], cwd=self._cwd, stdin=stdin, env=self._environ, timeout=TIMEOUT
@@ -115,7 +115,7 @@ class Asking:
         return result.stdout
 
     async def told(self, *words: str, stdin: bytes = b"") -> bytes:
-        """The output of a command that fails only where the repository is damaged or incomplete."""
+        """The output of a command that fails only if the repository is damaged or incomplete."""
         try:
             return await self.ask(*words, stdin=stdin)
         except GitFailed as exc:
@@ -133,9 +133,9 @@ class Asking:
 
 @asynccontextmanager
 async def asking(commands: Commands, cwd: str, settings: Mapping[str, str] | None = None) -> AsyncIterator[Asking]:
-    """A way to ask the repository of a directory; raises RepositoryError when there is none to ask.
+    """Read the repository of a directory; raises RepositoryError if there is none that can be read.
 
-    `settings` are those of another `Asking`, where there was one: they are not looked up again.
+    `settings` are those of a previous `Asking`, if there was one, so that they are not read again.
     """
     git = program_named("git", cwd)
     if git is None:
@@ -156,7 +156,7 @@ async def asking(commands: Commands, cwd: str, settings: Mapping[str, str] | Non
             raise RepositoryError("unreadable_repository", words) from exc
         environ = {
             **ENVIRONMENT,
-            "HOME": directory,  # where the user's own settings would be
+            "HOME": directory,  # the usual place of the user's settings
             "GIT_DIR": directory,
             "GIT_WORK_TREE": found.top,
         }
@@ -164,13 +164,13 @@ async def asking(commands: Commands, cwd: str, settings: Mapping[str, str] | Non
 
 
 def _furnish(directory: str, found: GitDirectory, settings: Mapping[str, str]) -> None:
-    """Make a Git directory that leads to the data of another one, and to no programs that its settings name."""
+    """Make a Git directory that leads to the data of another one, but to no programs that its settings name."""
     _link(directory, found.path, (*OWN, *_parts_of_index(found.path)))
     _link(directory, found.shared, SHARED)
     os.mkdir(os.path.join(directory, "info"))
     _link(os.path.join(directory, "info"), os.path.join(found.shared, "info"), ("exclude",))
     _write(os.path.join(directory, "HEAD"), _head(found))
-    _copy(_index(found), os.path.join(directory, "index"))  # ours can be refreshed, theirs is left alone
+    _copy(_index(found), os.path.join(directory, "index"))  # ours can be refreshed, theirs is not touched
     extensions = _extensions(found.shared, settings)
     ignored = settings.get("core.excludesfile", str(config_directory().with_name("git") / "ignore"))
     config = CONFIG.format(
@@ -200,7 +200,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy a file, if there is one; a pipe or a device would never end."""
+    """Copy a regular file, if there is one; a pipe or a device would never end."""
     if not os.path.lexists(source):
         return
     with opened(source, follow=True) as (fd, status):
@@ -210,12 +210,12 @@ def _copy(source: str, target: str) -> None:
             raise OSError(errno.EFBIG, f"its index is larger than {MOST_INDEX // 2**20} MiB")
         with open(fd, "rb", closefd=False) as file, open(target, "wb") as copy:
             shutil.copyfileobj(file, copy)
-    # What was changed in the second in which the index was written has to be compared, and Git knows it by this.
+    # By this time Git finds files changed in the second in which the index was written, which it has to compare.
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _head(found: GitDirectory) -> str:
-    """The checked-out commit or branch; HEAD was a link in old repositories."""
+    """The checked-out commit or branch; in old repositories HEAD is a link."""
     path = os.path.join(found.path, "HEAD")
     text = f"ref: {os.readlink(path)}\n" if os.path.islink(path) else short_text(path) or ""
     if not _HEAD.fullmatch(text.strip()):
@@ -224,7 +224,7 @@ def _head(found: GitDirectory) -> str:
 
 
 def _index(found: GitDirectory) -> str:
-    """The index: that of the commit being made, where this is run by a hook of it."""
+    """The index; in a hook of a commit, the index of that commit."""
     own = os.environ.get("GIT_INDEX_FILE")
     if own and found.top:
         place = os.path.realpath(os.path.join(found.top, own))
@@ -242,14 +242,14 @@ def _is_sparse(found: GitDirectory) -> bool:
 
 
 def _extensions(shared: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """How the repository's data are laid out, as far as it differs from the usual way."""
+    """The settings for the layout of the repository's data, where it differs from the usual one."""
     found = {"refStorage": "reftable"} if os.path.isdir(os.path.join(shared, "reftable")) else {}
     is_long = settings.get("extensions.objectformat", "").lower() == "sha256"
     return {**found, "objectFormat": "sha256"} if is_long else found
 
 
 async def _settings(commands: Commands, git: str, found: GitDirectory) -> dict[str, str]:
-    """The settings taken over from the user and from the repository, whose settings come first."""
+    """The settings copied from the user and from the repository, which takes precedence."""
     own = os.path.join(found.shared, "config")
     user = await _asked_for(commands, git, "--global", "--includes")
     user.pop("extensions.objectformat", None)

@@ -1,4 +1,4 @@
-"""Asks Git for the files and the changes, each kind of entry by itself."""
+"""Ask Git for files and changes, each kind of entry by itself."""
 
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -11,13 +11,13 @@ from ..changes import ChangedLines, read_diff
 from ..linters.commands import Commands
 from .asking import Asking, GitFailed, RepositoryError, asking
 
-LINK, SUBMODULE = "120000", "160000"  # modes of entries that are no files
+LINK, SUBMODULE = "120000", "160000"  # modes of entries that are not files
 EMPTY_TREE = {40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904"}
 EMPTY_TREE[64] = "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
 AT_ONCE = 16 * 1024 * 1024  # bytes of files read by one command
-# Plumbing ignores settings for the look of a diff, so these options concern its content alone.
+# Plumbing ignores settings for the format of a diff, so these options concern only its content.
 _ALL = ("--relative", "--ita-invisible-in-index")
-_RENAMES = "--find-renames=50%"  # a file that only got another name has no new lines
+_RENAMES = "--find-renames=50%"  # a file that was only renamed has no new lines
 _RAW = (*_ALL, _RENAMES, "--raw", "-z", "--ignore-submodules=dirty")
 _PATCH = (
     *(*_ALL, _RENAMES, "-p", "--unified=0", "--ignore-submodules=all", "--ignore-cr-at-eol"),
@@ -34,14 +34,14 @@ class Listing(Struct, frozen=True):
 
 
 class ChangedFiles(Struct, frozen=True):
-    """The files that have changed, with their lines; submodules and clones inside of the repository by name."""
+    """The changed files with their lines; submodules and clones inside the repository by name."""
 
     files: Sequence[ChangedLines]
     nested: Sequence[str] = ()
     unmerged: Sequence[str] = ()
-    others: Sequence[str] = ()  # that have no new lines: removed, linked, or other than text
-    blobs: dict[str, str] = {}  # of staged files: the names of their contents
-    unwatched: Sequence[str] = ()  # in which Git was told not to look for changes
+    others: Sequence[str] = ()  # changed files without new lines: removed, linked, or not text
+    blobs: dict[str, str] = {}  # the object names of staged files
+    unwatched: Sequence[str] = ()  # files in which Git was told not to look for changes
 
 
 class _Entry(Struct, frozen=True):
@@ -96,7 +96,7 @@ class Repository:
         """Every file that is not ignored; raises RepositoryError."""
         async with self._asking() as git:
             listed = await _listed(git)
-        # What was a link or a file may be something else by now: whoever reads it finds out.
+        # A link or a file may be something else by now, which is checked when it is read.
         files = {entry.path for entry in listed if not entry.is_nested}
         return Listing(sorted(files), [entry.path for entry in listed if entry.is_nested])
 
@@ -111,14 +111,14 @@ class Repository:
     async def changed(self, since: str = "HEAD") -> ChangedFiles:
         """The changes since a commit, and every untracked file (without line numbers: all lines)."""
         async with self._asking() as git:
-            with suppress(GitFailed):  # that is how it says that something has changed
+            with suppress(GitFailed):  # this status means that something has changed
                 await git.ask("update-index", "-q", "--unmerged", "--ignore-submodules", "--refresh")
             changes = await _changes(git, await _commit(git, since))
             listed = await _listed(git)
         known = {change.path for change in changes.files}
         unmerged = {entry.path for entry in listed if entry.stage != "0"}
         new = {entry.path for entry in listed if entry.is_new and not entry.is_nested}
-        # Git is not asked what has changed inside of another repository: that would take the settings there.
+        # Git is not asked for changes inside another repository, since it would obey the settings there.
         nested = {*changes.nested, *(entry.path for entry in listed if entry.is_nested and self._has_files(entry))}
         return replace(
             changes,
@@ -129,11 +129,11 @@ class Repository:
         )
 
     def _has_files(self, entry: "_Listed") -> bool:
-        """Whether a repository in the repository was fetched."""
+        """Whether a submodule has files."""
         return os.path.lexists(os.path.join(self._cwd, entry.path, ".git"))
 
     async def contents(self, blobs: Sequence[str], largest: int) -> dict[str, bytes | int]:
-        """The contents of blobs, of larger ones the size alone; raises RepositoryError."""
+        """The contents of blobs, of larger ones only the size; raises RepositoryError."""
         found: dict[str, bytes | int] = {}
         async with self._asking() as git:
             checked = await git.told("cat-file", "--batch-check", stdin=_lines(blobs))
@@ -145,7 +145,7 @@ class Repository:
 
 
 async def _commit(git: Asking, revision: str) -> str:
-    """The name of a commit, or of the empty tree before the first one; `A...` is where it and HEAD part."""
+    """The name of a commit, or of the empty tree before the first one; `A...` is its merge base with HEAD."""
     base, dots, other = revision.partition("...")
     try:
         if dots:
@@ -181,13 +181,13 @@ async def _changes(git: Asking, *against: str) -> ChangedFiles:
     changed = {change.path: change for change in read_diff(patch)}
     files = {entry.path: entry for entry in entries if entry.is_file}
     same: set[str] = set()
-    if files.keys() - changed.keys():  # a file without lines for Git may be text for us
+    if files.keys() - changed.keys():  # a file that Git takes for binary may be text for us
         listed = (await git.told("diff-index", *_NUMBERS, *against)).decode(errors="surrogateescape")
         numbers = [line.split("\t", 2) for line in listed.split("\0") if line]
         binary = {path for added, _, path in numbers if added == "-"}
         whole = {path for path, entry in files.items() if entry.status == "T" or path in binary}
         changed |= {path: ChangedLines(path, {}, {}) for path in whole}
-        # The index alone differs: the file itself says what it did.
+        # Only the index differs; the file itself is unchanged.
         same = {path for path, entry in files.items() if entry.status == "M"} - {path for *_, path in numbers}
     known = changed.keys() & files.keys()
     nested = [entry.path for entry in entries if entry.modes[1] == SUBMODULE]
@@ -216,7 +216,7 @@ def _read_listed(line: str) -> _Listed:
 
 
 def _entries(raw: bytes) -> Iterator[_Entry]:
-    """The lines of a raw diff: facts and path in turn; a file that was renamed has its old path between them."""
+    """The entries of a raw diff: facts and path in turn; a renamed file has its old path between them."""
     names = iter(_names(raw))
     for facts in names:
         old, new, _, blob, status = facts.removeprefix(":").split()
@@ -234,7 +234,7 @@ def _lines(names: Sequence[str]) -> bytes:
 
 
 def _whole(lines: Sequence[str]) -> list[str]:
-    """The lines that tell of something that is there."""
+    """The lines of existing objects."""
     for line in lines:
         if line.endswith(" missing"):
             words = f"the repository lacks the object {line.split()[0]}; git fetch may bring it"
@@ -243,7 +243,7 @@ def _whole(lines: Sequence[str]) -> list[str]:
 
 
 def _portions(sizes: dict[str, int]) -> Iterator[list[str]]:
-    """Names in groups whose contents are read at once."""
+    """Names in groups whose contents are read together."""
     some: list[str] = []
     room = AT_ONCE
     for name, size in sizes.items():
@@ -257,7 +257,7 @@ def _portions(sizes: dict[str, int]) -> Iterator[list[str]]:
 
 
 def _read_batch(printed: bytes) -> Iterator[tuple[str, bytes]]:
-    """Reads `cat-file --batch`: a line with name, kind and size, then so many bytes and a line end."""
+    """Reads `cat-file --batch`: a line with name, kind and size, then as many bytes and a line end."""
     at = 0
     while at < len(printed):
         end = printed.index(b"\n", at)

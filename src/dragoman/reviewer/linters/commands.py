@@ -1,4 +1,4 @@
-"""Programs run for a review: argv lists, a time limit, bounded output, and nothing left of them afterwards."""
+"""Run programs for a review: as argv lists, with a time limit and bounded output, and end all their processes."""
 
 import asyncio
 import os
@@ -65,7 +65,7 @@ class Commands:
 
 
 class _Run:
-    """One program, as its keeper tells of it."""
+    """One program, as the keeper reports about it."""
 
     def __init__(self, keeper: Keeper, spec: CommandSpec, cwd: str, stdin: bytes) -> None:
         self._stdout, self._stderr = _Stream(), _Stream()
@@ -76,7 +76,8 @@ class _Run:
 
     async def _start(self, keeper: Keeper, spec: CommandSpec, cwd: str, stdin: bytes) -> Child:
         with ExitStack() as opened:
-            given = opened.enter_context(tempfile.TemporaryFile())  # a file, for it cannot fill up as a pipe does
+            # a file, since unlike a pipe it cannot become full
+            given = opened.enter_context(tempfile.TemporaryFile())
             given.write(stdin)
             given.seek(0)
             theirs = [given.fileno()]
@@ -92,13 +93,13 @@ class _Run:
     async def result(self) -> ProgramResult:
         child = await asyncio.shield(self._starting)
         await self._ended.wait()
-        child.end()  # its background processes would hold the pipes open
+        child.end()  # its background processes would keep the pipes open
         await self._stdout.ended.wait()
         await self._stderr.ended.wait()
         return ProgramResult(self._code or 0, bytes(self._stdout.data), bytes(self._stderr.data))
 
     async def close(self) -> None:
-        """End the program and all it has started; nothing is left of it when this returns."""
+        """End the program and all its processes; none is left when this returns."""
         try:
             child = await self._starting
             child.end()
@@ -118,7 +119,7 @@ class _Run:
 
 
 class _Stream:
-    """Our end of a pipe, read as far as is kept."""
+    """Our end of a pipe, which is read to the end and kept up to a limit."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -149,5 +150,5 @@ class _Stream:
 
 
 def program_named(name: str, cwd: str) -> str | None:
-    """Where a program is: beside our own interpreter or on the path, but never in the project under review."""
+    """The path of a program: beside our own interpreter or on the PATH, but never in the project under review."""
     return beside_python(name) or find_program(name, cwd)

@@ -1,4 +1,4 @@
-"""Linters that are not ours: where they are, when they apply, how they are asked."""
+"""External linters: their paths, when they apply, and how to run them."""
 
 import asyncio
 import os
@@ -22,29 +22,30 @@ SHELLS_AT_ONCE = 4
 
 
 class Linter(Struct, frozen=True):
-    """A program that looks at files of some kinds."""
+    """A program that checks files of some kinds."""
 
     name: str
     program: str
     suffixes: tuple[str, ...]
     arguments: Callable[["InstalledLinter"], Sequence[str]]
     reading: outputs.Reading
-    settings: tuple[tuple[str, str], ...] = ()  # of which one has to be there; none: it applies by itself
-    takes_files: bool = True  # else it looks at the whole project
-    from_stdin: Sequence[str] = ()  # how it is given a text that is not saved, before the file's name
-    runs_project_code: bool = False  # so the user is asked first
+    # files of which one must exist; if none is listed, it always applies
+    settings: tuple[tuple[str, str], ...] = ()
+    takes_files: bool = True  # otherwise it checks the whole project
+    from_stdin: Sequence[str] = ()  # the arguments for an unsaved text, before the file's name
+    runs_project_code: bool = False  # it runs code of the project, so the user is asked first
     in_stderr: bool = False
     env: Mapping[str, str] = {}
     good_codes: tuple[int, ...] = (0, 1)
 
 
 class InstalledLinter(Struct, frozen=True):
-    """A linter that is there, in a project."""
+    """An installed linter, in a project."""
 
     linter: Linter
     path: str
     cwd: str
-    settings: str = ""  # the directory whose settings hold, where it is not `cwd`
+    settings: str = ""  # the directory whose settings apply, if it is not `cwd`
 
     def is_configured(self, *places: tuple[str, str]) -> bool:
         return is_configured(self.cwd, *places)
@@ -77,7 +78,7 @@ ESLINT = (
 )
 LINTERS = (
     Linter("Ruff", "ruff", PYTHON, _ruff, outputs.ruff, from_stdin=("--stdin-filename",)),
-    # Of code that was not written for a type checker, most that one says is no mistake.
+    # In code that was not written for a type checker, most of its findings are not mistakes.
     Linter("ty", "ty", PYTHON, _ty, outputs.ty, settings=(("ty.toml", ""), ("pyproject.toml", "ty"))),
     Linter("ShellCheck", "shellcheck", (".sh", ".bash"), lambda _: ("-f", "json1"), outputs.shellcheck),
     Linter("Bandit", "bandit", (".py",), _bandit, outputs.bandit),
@@ -129,7 +130,7 @@ LINTERS = (
 
 
 def tools_for(cwd: str, sources: Sequence[Source]) -> list[InstalledLinter]:
-    """The linters that are installed and have something to look at."""
+    """The installed linters that have files to check."""
     return [
         InstalledLinter(linter, path, cwd)
         for linter in LINTERS
@@ -140,7 +141,7 @@ def tools_for(cwd: str, sources: Sequence[Source]) -> list[InstalledLinter]:
 
 
 def _project_program(linter: Linter, cwd: str) -> str | None:
-    """The project's own copy of a linter that runs its code anyway."""
+    """The project's own copy of a linter that runs code of the project anyway."""
     own = os.path.join(cwd, "node_modules", ".bin", linter.program)
     return own if linter.runs_project_code and os.access(own, os.X_OK) else None
 
@@ -163,7 +164,7 @@ async def findings_of(tool: InstalledLinter, commands: Commands, sources: Sequen
 
 
 def by_settings(tool: InstalledLinter, paths: Sequence[str]) -> list[tuple[InstalledLinter, Sequence[str]]]:
-    """A linter as it is to be asked about files, by the settings that hold for them."""
+    """The linter for each group of files, by the settings that apply to them."""
     if tool.linter.program != "ruff" or not paths:
         return [(tool, paths)]
     found = by_ruff_settings(tool.cwd, paths)
@@ -198,7 +199,7 @@ def _last_words(result: ProgramResult) -> str:
 
 
 def _placed(findings: Sequence[Finding], cwd: str, known: set[str]) -> Iterator[Finding]:
-    """The findings in files that were asked about, under the names these have here."""
+    """The findings in the requested files, under their names here."""
     for finding in findings:
         path = os.path.relpath(os.path.join(cwd, finding.path), cwd)
         if path in known:
@@ -206,7 +207,7 @@ def _placed(findings: Sequence[Finding], cwd: str, known: set[str]) -> Iterator[
 
 
 async def parsed(commands: Commands, cwd: str, sources: Sequence[Source]) -> tuple[list[Finding], list[str]]:
-    """Have grammars read files, in processes of their own; the findings, and the files that could not be read."""
+    """Parse files with grammars in separate processes; returns the findings, and the unreadable files."""
     found: list[Finding] = []
     unread: list[str] = []
     waiting = list(_portions(sources))
@@ -217,7 +218,7 @@ async def parsed(commands: Commands, cwd: str, sources: Sequence[Source]) -> tup
             result = await commands.run(own_command("dragoman.reviewer.parsing"), cwd=cwd, stdin=given)
             answer = msgspec.json.decode(result.stdout, type=Parsed)
         except (CommandError, msgspec.DecodeError):
-            if len(portion) > 1:  # one of them is to blame
+            if len(portion) > 1:  # one of these files is the cause
                 middle = len(portion) // 2
                 waiting += [portion[:middle], portion[middle:]]
             else:
@@ -229,7 +230,7 @@ async def parsed(commands: Commands, cwd: str, sources: Sequence[Source]) -> tup
 
 
 def _portions(sources: Sequence[Source]) -> Iterator[list[Source]]:
-    """The files in portions that one process can be given."""
+    """The files in portions for one process each."""
     portion: list[Source] = []
     letters = 0
     for source in sources:
@@ -243,7 +244,7 @@ def _portions(sources: Sequence[Source]) -> Iterator[list[Source]]:
 
 
 async def shell_syntax(commands: Commands, cwd: str, sources: Sequence[Source]) -> list[Finding]:
-    """Have shells parse scripts, without running them."""
+    """Let shells parse scripts without running them."""
     room = asyncio.Semaphore(SHELLS_AT_ONCE)
 
     async def parse(source: Source) -> list[Finding]:
@@ -253,9 +254,9 @@ async def shell_syntax(commands: Commands, cwd: str, sources: Sequence[Source]) 
         try:
             async with room:
                 result = await commands.run([shell, "-n"], cwd=cwd, stdin=source.text.encode(), timeout=20)
-        except CommandError:  # a shell that cannot be run tells nothing
+        except CommandError:  # a shell that cannot be run finds nothing
             return []
-        last = source.text.rstrip("\n").count("\n") + 1  # a shell misses the end of something behind the last line
+        last = source.text.rstrip("\n").count("\n") + 1  # shells report a missing end after the last line
         return [
             replace(finding, path=source.path, line=min(finding.line, last))
             for finding in outputs.shell_syntax(result.stderr)

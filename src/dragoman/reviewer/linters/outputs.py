@@ -1,4 +1,4 @@
-"""Reads the output of linters: each function takes an output and gives findings with paths as printed."""
+"""Read the output of linters: each function returns the findings in an output, with paths as printed."""
 
 import json
 import re
@@ -15,13 +15,13 @@ _TSC = re.compile(r"^(.+?)\((\d+),\d+\): (error|warning) (TS\d+): (.*)$", re.MUL
 _SHELL = re.compile(
     r"^[^\n]*?(?:line )?(\d+): (?:[^\n]*?(?:syntax error|Syntax error)[: ]*)([^\n]*)$", re.MULTILINE
 )
-_SEEMS_SAFE = "seems safe"  # Ruff's addition to a command that is written out
-_UNREAD = "E902"  # a file that Ruff could not open: this is no finding about its content
-_SECRET_RULES = ("B105", "B106", "B107")  # their messages repeat the secret; our own check finds it
+_SEEMS_SAFE = "seems safe"  # Ruff's addition for a command that is a literal
+_UNREAD = "E902"  # a file that Ruff could not open, which is not a finding about its content
+_SECRET_RULES = ("B105", "B106", "B107")  # these messages repeat the secret; our own check finds it
 
 
 class LinterEdit(NamedTuple):
-    """A piece of a file that a linter would put in another's place; lines and columns from 1."""
+    """A replacement that a linter offers for a range of a file; lines and columns count from 1."""
 
     start: tuple[int, int]
     end: tuple[int, int]
@@ -109,7 +109,7 @@ def eslint(output: bytes) -> Iterator[Finding]:
     for file in _json(output, list):
         for entry in file["messages"]:
             if not entry.get("ruleId") and not entry.get("fatal"):
-                continue  # a word about ESLint itself, such as that it ignores the file
+                continue  # a message about ESLint itself, such as that it ignores the file
             yield Finding(
                 file["filePath"],
                 entry.get("line") or 1,
@@ -147,7 +147,7 @@ def _advice_of(message: dict[str, Any]) -> str:
 
 
 def go_vet(output: bytes) -> Iterator[Finding]:
-    """Lines of comments, and after each an object: package, then analyser, then its findings."""
+    """Read comment lines, each followed by an object: package, then analyser, then its findings."""
     text = re.sub(rb"(?m)^#.*$", b"", output).decode(errors="replace")
     decoder, at = json.JSONDecoder(), 0
     while (start := text.find("{", at)) >= 0:
@@ -184,7 +184,7 @@ def _told(message: str) -> str:
 
 
 def _json(output: bytes, kind: type) -> Any:
-    """The JSON a linter printed; empty where it printed something else."""
+    """The JSON that a linter printed; empty if it printed something else."""
     try:
         value = json.loads(output)
     except (ValueError, RecursionError):

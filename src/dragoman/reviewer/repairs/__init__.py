@@ -1,1 +1,1 @@
-"""Repairs of findings: byte ranges of the original, shown and written after a yes."""
+"""Repairs of findings: byte ranges of the original, shown to the user and written with their permission."""

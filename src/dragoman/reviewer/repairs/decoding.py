@@ -1,4 +1,4 @@
-"""Bytes of a file as text: UTF-8, or the encoding that the file itself names in a comment at its top (PEP 263)."""
+"""Decode the bytes of a file: UTF-8, or the encoding that a comment at the top of the file names (PEP 263)."""
 
 import codecs
 import re
@@ -9,19 +9,19 @@ from msgspec import Struct
 _COOKIE = re.compile(rb"[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)")
 _NO_CODE = re.compile(
     rb"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)"
-)  # a first line that another may follow with the name
+)  # a first line after which the second may name the encoding
 
 
 class Decoded(Struct, frozen=True):
     """A text, and the encoding of its bytes."""
 
     text: str
-    encoding: str = ""  # that the file names, where it is not UTF-8
+    encoding: str = ""  # the encoding that the file names, if it is not UTF-8
     error: int = 0  # the first line that cannot be decoded; the text has replacement characters
 
 
 def decoded(data: bytes) -> Decoded:
-    """The text of a file; the encoding it names counts only where the bytes can be made from the text again."""
+    """The text of a file; the encoding that it names is used only if the bytes can be restored from the text."""
     try:
         return Decoded(data.decode())
     except UnicodeDecodeError as exc:
@@ -37,7 +37,7 @@ def decoded(data: bytes) -> Decoded:
 
 
 def _named(data: bytes) -> str:
-    """The encoding that a comment in the first two lines names; nothing if it cannot be one of a text like this."""
+    """The encoding that a comment in the first two lines names; empty if it cannot be the file's."""
     first = _NO_CODE.match(data)
     found = _COOKIE.match(data) or (first and _COOKIE.match(data, first.end()))
     name = found[1].decode("ascii", "replace") if found else ""
@@ -46,9 +46,9 @@ def _named(data: bytes) -> str:
 
 @cache
 def _keeps_ascii(name: str) -> bool:
-    """Whether an encoding is one that has ASCII as it is: else the comment could not have been read."""
+    """Whether an encoding contains ASCII unchanged; otherwise the comment could not have been read."""
     try:
-        if codecs.lookup(name).name in ("idna", "punycode"):  # of names, not of texts
+        if codecs.lookup(name).name in ("idna", "punycode"):  # an encoding of names, not of texts
             return False
         return all(bytes([code]).decode(name) == chr(code) for code in range(128))
     except (LookupError, UnicodeError):

@@ -1,4 +1,4 @@
-"""A file while it is repaired: the ranges of the original that are replaced, and all else as it was."""
+"""A file while it is repaired: the replaced ranges of the original, and the unchanged rest."""
 
 import re
 from bisect import bisect_right
@@ -29,7 +29,7 @@ class ByteRange(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A part of a draft: from the original, or new where there is a text."""
+    """A part of a draft: a range of the original, or a new text."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class _Piece(NamedTuple):
 
 
 class RepairDraft:
-    """A text made of pieces of the original and of new ones."""
+    """A text made of pieces of the original and new pieces."""
 
     def __init__(self, original: str, pieces: Sequence[_Piece] | None = None) -> None:
         self.original = original
@@ -51,7 +51,7 @@ class RepairDraft:
         self.text = "".join(parts)
 
     def edited(self, ranges: Iterable[ReplacedRange]) -> "RepairDraft":
-        """The draft with ranges of its text replaced; these do not overlap."""
+        """The draft with ranges of its text replaced; the ranges must not overlap."""
         pieces: list[_Piece] = []
         at = 0
         for start, end, content in sorted(ranges):
@@ -61,7 +61,7 @@ class RepairDraft:
         return RepairDraft(self.original, [*pieces, *self._between(at, len(self.text))])
 
     def origin(self, offset: int) -> int:
-        """Where in the original an offset of the text is; inside of what is new, where that was put."""
+        """The offset in the original of an offset in the text; inside a new piece, the place of its insertion."""
         if not self._pieces:
             return 0
         at = min(bisect_right(self._starts, offset) - 1, len(self._pieces) - 1)
@@ -100,7 +100,7 @@ def trimmed(text: str, start: int, end: int, content: str) -> ReplacedRange:
 
 
 def _same(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+    """The length of the common beginning of two texts."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -119,14 +119,14 @@ class Places:
 
 
 class LineRange:
-    """The lines that a range of a text touches, counted at line feeds alone."""
+    """The lines that a range of a text touches; only line feeds end lines."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
     def touched(self, start: int, end: int) -> range:
-        """From 1; a range that begins with a line's end begins in the next line, if it goes so far."""
+        """The lines, from 1; a range that begins at a line's end begins in the next line, if it reaches it."""
         first, last = self._at(start), self._at(max(end - 1, start))
         begins_at_end = first < last and _LINE_END.match(self._text, start) is not None
         return range(first + begins_at_end, last + 1)
@@ -136,7 +136,7 @@ class LineRange:
 
 
 def in_bytes(source: Source, draft: RepairDraft) -> list[ByteRange] | None:
-    """The ranges of the file that a draft replaces; None where they cannot be told from its encoding."""
+    """The byte ranges that a draft replaces; None if the encoding does not determine them."""
     ranges = list(draft.ranges())
     cuts = [0, *(cut for found in ranges for cut in (found.start, found.end)), len(source.text)]
     try:
@@ -153,7 +153,7 @@ def in_bytes(source: Source, draft: RepairDraft) -> list[ByteRange] | None:
 
 
 def spliced(content: bytes, ranges: Sequence[ByteRange]) -> bytes:
-    """A file after ranges of it were replaced: every other byte comes from the file itself."""
+    """A file with some ranges replaced; every other byte comes from the file itself."""
     ends = [0, *(found.end for found in ranges)]
     starts = [*(found.start for found in ranges), len(content)]
     kept = [content[end:start] for end, start in zip(ends, starts, strict=True)]

@@ -1,4 +1,4 @@
-"""Repairs that do not change what a file means: made here, shown as diffs, written when the user says so."""
+"""Repairs that do not change a file's meaning: made here, shown as diffs, written with the user's permission."""
 
 import asyncio
 import re
@@ -31,11 +31,11 @@ OPTIONS = (
 )
 
 
-MOST_PASSES = 20  # of Ruff over one file
+MOST_PASSES = 20  # runs of Ruff for one file
 
 
 class Repair(Struct, frozen=True):
-    """The ranges of a file that are replaced, for some findings."""
+    """The ranges of a file that repair some findings."""
 
     source: Source
     ranges: Sequence[ByteRange]
@@ -89,7 +89,7 @@ OWN: dict[str, Callable[[Source], Iterator[ReplacedRange]]] = {
 async def repairs(
     outcome: ReviewOutcome, codes: Sequence[str], project: Project, commands: Commands
 ) -> list[Repair]:
-    """The repairs for the findings of a review; only for the named codes, if there are any."""
+    """The repairs for the findings of a review; if codes are named, only for those."""
     by_path: dict[str, list[Finding]] = {}
     for finding in outcome.findings:
         if finding.is_fixable and (not codes or finding.code in codes):
@@ -121,7 +121,7 @@ async def _repaired(
 
 
 def _near(findings: Sequence[Finding], text: str, ranges: Iterable[ReplacedRange]) -> list[ReplacedRange]:
-    """The ranges in the lines of findings; all, if one of these is about the whole file."""
+    """The ranges in the lines of findings; all ranges, if a finding concerns the whole file."""
     if any(finding.is_whole for finding in findings):
         return list(ranges)
     wanted = {finding.line for finding in findings}
@@ -132,7 +132,7 @@ def _near(findings: Sequence[Finding], text: str, ranges: Iterable[ReplacedRange
 async def _ruff_fixed(
     source: Source, draft: RepairDraft, mended: Sequence[Finding], ruff: InstalledLinter, commands: Commands
 ) -> RepairDraft:
-    """The draft after Ruff's edits for these findings, and for no other of the same kind."""
+    """The draft after Ruff's edits for these findings only, not for others of the same kind."""
     wanted = {(finding.line, finding.code, finding.message) for finding in mended}
     lines = None if source.lines is None else source.lines | {finding.line for finding in mended}
     offered = await _offered(source.path, draft.text, ruff, commands)
@@ -142,7 +142,7 @@ async def _ruff_fixed(
         after, done = _edited(draft, meant, lines)
         if not done:
             break
-        # Lines have moved: a finding is recognised by its text, if no other has the same.
+        # Lines have moved, so a finding is recognised by its text, if that is unique.
         told = Counter((found.code, found.message) for found, _ in offered)
         left = wanted - {_key(found) for found, edits in offered if edits in done}
         words = {(code, message) for _, code, message in left if told[code, message] == 1}
@@ -161,7 +161,7 @@ def _key(finding: Finding) -> tuple[int, str, str]:
 async def _offered(
     path: str, text: str, ruff: InstalledLinter, commands: Commands
 ) -> list[tuple[Finding, tuple[LinterEdit, ...]]]:
-    """Ruff's findings in a text, with the edits it offers."""
+    """Ruff's findings in a text, with the edits that it offers."""
     ((asked, _),) = by_settings(ruff, [path])
     words = [*ruff.linter.arguments(asked), "--stdin-filename", f"./{path}", "-"]
     try:
@@ -174,7 +174,7 @@ async def _offered(
 def _edited(
     draft: RepairDraft, repairs: Iterable[tuple[LinterEdit, ...]], wanted: frozenset[int] | None
 ) -> tuple[RepairDraft, set[tuple[LinterEdit, ...]]]:
-    """The draft after as many repairs as touch neither each other nor other lines, and which these are."""
+    """The draft after those repairs that do not overlap and touch no other lines, and the repairs."""
     places, lines = Places(draft.text), LineRange(draft.original)
     taken: list[ReplacedRange] = []
     done: set[tuple[LinterEdit, ...]] = set()
@@ -191,7 +191,7 @@ def _edited(
 
 
 async def _is_worse(source: Source, text: str) -> bool:
-    """Whether a file has an error it did not have: then the repair is none."""
+    """Whether a repaired file has a new error, so that the repair is dropped."""
     own = [topic for topic in topics(has_ruff=False, has_shellcheck=False) if topic.wants(source)]
     checks = [check for topic in own for check in topic.checks]
     before = await checked(checks, [source], unseen)
@@ -200,14 +200,14 @@ async def _is_worse(source: Source, text: str) -> bool:
 
 
 def _errors(findings: Iterable[Finding]) -> Counter[tuple[str, str]]:
-    """How often each error is told: one more of a kind is a new one, wherever lines have moved."""
+    """The number of errors of each kind; a higher number means a new error, even if lines have moved."""
     return Counter((finding.code, finding.message) for finding in findings if finding.severity == "error")
 
 
 async def offer(turn: Turn, project: Project, found: Sequence[Repair]) -> Mended:
     """Show each repair as a diff, and write those that are allowed."""
     written: list[Source] = []
-    decided: s.PermissionOption | None = None  # for all that follow
+    decided: s.PermissionOption | None = None  # the answer for all further repairs
     for repair in found:
         path = repair.source.path
         title = f"Fix {path}: {counted(len(repair.findings), 'finding')}"
@@ -237,7 +237,7 @@ async def _as_written(project: Project, repair: Repair) -> Source:
 
 
 def _moved(lines: frozenset[int], before: str, after: str) -> frozenset[int]:
-    """Where lines have gone; those that took the place of others are under review as well."""
+    """The new positions of lines; lines that replaced others are under review as well."""
     found: set[int] = set()
     for kind, start, end, new_start, new_end in compared(before.split("\n"), after.split("\n")):
         if kind == "equal":
