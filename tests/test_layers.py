@@ -93,6 +93,7 @@ EXTRAS: dict[str, set[str]] = {
     "gateway/log/nats": {"nats"},
     "gateway/tracing": {"opentelemetry"},
     "mcp/oauth/authorizing": {"httpx2"},
+    "mcp/tasks": {"mcp", "mcp_types"},
     "mcp/transports/public": {"httpx2"},
     "mcp/transports/bodies": {"httpx2"},
     "ui/tui": {"rich", "textual"},

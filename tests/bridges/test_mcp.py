@@ -50,7 +50,7 @@ class User:
 
 @asynccontextmanager
 async def driven(
-    directory: Path, way: tuple[str, str], user: User | None = None, agent: str = "testy"
+    directory: Path, way: tuple[str, str], user: User | None = None, agent: str = "testy", **options: Any
 ) -> AsyncIterator[Client]:
     wire, mode = way
     work = directory / "work"
@@ -59,7 +59,7 @@ async def driven(
     words = ["-I", "-m", "dragoman", "mcp", "--agent", agent, "--workspace", str(work)]
     if wire == "stdio":
         server = StdioServerParameters(command=sys.executable, args=words, env={**os.environ, **homes})
-        async with Client(server, mode=mode, elicitation_callback=user) as client:  # type: ignore[arg-type]
+        async with Client(server, mode=mode, elicitation_callback=user, **options) as client:  # type: ignore[arg-type]
             yield client
         return
     with subprocess.Popen(
@@ -75,7 +75,7 @@ async def driven(
             headers = {"Authorization": f"Bearer {token}"}
             async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
                 reached = streamable_http_client(url, http_client=http)
-                async with Client(reached, mode=mode, elicitation_callback=user) as client:  # type: ignore[arg-type]
+                async with Client(reached, mode=mode, elicitation_callback=user, **options) as client:  # type: ignore[arg-type]
                     yield client
         finally:
             process.terminate()
@@ -196,6 +196,11 @@ async def test_mistakes_are_told_in_a_sentence(tmp_path: Path) -> None:
             ("prompt", {"sessionId": "nope", "text": "x"}, "is not open"),
             ("start_session", {"cwd": "/etc"}, "outside the workspace"),
             ("start_session", {"cwd": "missing"}, "no directory"),
+            ("prompt", {}, "missing required field `text`"),
+            ("prompt", {"text": 5}, "Expected `str`, got `int`"),
+            ("prompt", {"text": "x", "files": "a.py"}, "Expected `array | null`, got `str`"),
+            ("prompt", {"text": "x", "session": "s"}, "unknown field `session`"),
+            ("no_such_tool", {}, "there is no tool 'no_such_tool'; there are: start_session, prompt"),
         ):
             result = await client.call_tool(name, arguments)
             assert result.is_error and told in result.content[0].text

@@ -1,12 +1,10 @@
-"""Editors drive agents through `dragoman lsp`: pytest-lsp's client, and Neovim's own."""
+"""Editors drive agents through `dragoman lsp`: pytest-lsp's client."""
 
 import ast
 import asyncio
 import os
-import shutil
-import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,9 +29,12 @@ class Editor(LanguageClient):
         self.edits: list[types.ApplyWorkspaceEditParams] = []
         self.reports = asyncio.Event()
         self.tokens: list[Any] = []
+        self.codes: dict[str, set[object]] = {}  # of the diagnostics, by file
+        self.published = asyncio.Event()
         self.feature(types.WORKSPACE_APPLY_EDIT)(lambda params: self.apply(params))
         self.feature(types.WINDOW_SHOW_MESSAGE_REQUEST)(lambda params: self.choose(params))
         self.feature(types.WINDOW_WORK_DONE_PROGRESS_CREATE)(lambda params: self.create(params))
+        self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(lambda params: self.publish(params))
 
     def apply(self, params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
         self.edits.append(params)
@@ -55,6 +56,17 @@ class Editor(LanguageClient):
         self.tokens.append(params.token)
         self.reports.set()
 
+    def publish(self, params: types.PublishDiagnosticsParams) -> None:
+        self.codes[params.uri] = {found.code for found in params.diagnostics}
+        self.published.set()
+
+    async def diagnosed(self, uri: str, done: Callable[[set[object]], bool]) -> set[object]:
+        """The codes of the diagnostics of a file, once they are as they have to be."""
+        while uri not in self.codes or not done(self.codes[uri]):
+            self.published.clear()
+            await self.published.wait()
+        return self.codes[uri]
+
     def open(self, path: Path) -> str:
         uri = path.as_uri()
         self.texts[uri] = path.read_text()
@@ -64,10 +76,10 @@ class Editor(LanguageClient):
 
 
 @asynccontextmanager
-async def editing(directory: Path, *words: str) -> AsyncIterator[Editor]:
+async def editing(directory: Path, *words: str, agent: str = AGENT) -> AsyncIterator[Editor]:
     editor = Editor()
     homes = {name: str(directory / name) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")}
-    command = ["-I", "-m", "dragoman", "lsp", "--agent", AGENT, *words]
+    command = ["-I", "-m", "dragoman", "lsp", "--agent", agent, *words]
     await editor.start_io(sys.executable, *command, env={**os.environ, **homes})
     work = directory / "work"
     work.mkdir(exist_ok=True)
@@ -141,57 +153,71 @@ def chat(editor: Editor, text: str) -> Any:
     return editor.workspace_execute_command_async(types.ExecuteCommandParams("dragoman.chat", [text]))
 
 
-NEOVIM = """
-local function wait(what, done)
-  if not vim.wait(%(milliseconds)d, done, 50) then print('NEVER: ' .. what); vim.cmd('cquit') end
-end
-vim.lsp.handlers['window/showMessageRequest'] = function(_, params)
-  for _, action in ipairs(params.actions) do
-    if action.title == '%(answer)s' then return action end
-  end
-  return vim.NIL
-end
-local id = vim.lsp.start_client({ name = 'dragoman', cmd = %(command)s, root_dir = vim.fn.getcwd() })
-vim.lsp.buf_attach_client(0, id)
-wait('diagnostics', function() return #vim.diagnostic.get(0) > 0 end)
-local codes = {}
-for _, found in ipairs(vim.diagnostic.get(0)) do table.insert(codes, found.code) end
-table.sort(codes)
-print('found ' .. table.concat(codes, ' '))
-local client = vim.lsp.get_client_by_id(id)
-vim.api.nvim_win_set_cursor(0, { 5, 11 })
-local params = vim.lsp.util.make_range_params()
-params.context = { diagnostics = { { range = params.range, message = 'undefined name nmae' } } }
-local actions = client.request_sync('textDocument/codeAction', params, %(milliseconds)d).result
-print(actions[1].title)
-local done = client.request_sync('workspace/executeCommand', actions[1].command, %(milliseconds)d)
-print(done.err and 'failed' or done.result)
-print(vim.api.nvim_buf_get_lines(0, 4, 5, false)[1])
-client.stop()
-wait('end', function() return client.is_stopped() end)
-vim.cmd('qall!')
+async def test_diagnostics_of_the_reviewer_follow_the_text_that_is_being_written(
+    file: Path, tmp_path: Path
+) -> None:
+    async with asyncio.timeout(PATIENCE), editing(tmp_path) as editor:
+        uri = editor.open(file)
+        await editor.diagnosed(uri, lambda codes: "F821" in codes)
+        identifier = types.VersionedTextDocumentIdentifier(version=2, uri=uri)
+        whole = types.TextDocumentContentChangeWholeDocument(TEXT.replace("nmae", "name"))
+        editor.text_document_did_change(types.DidChangeTextDocumentParams(identifier, [whole]))
+        codes = await editor.diagnosed(uri, lambda codes: "F821" not in codes)
+        assert "F401" in codes  # what is still wrong
+        editor.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))
+        await editor.diagnosed(uri, lambda codes: not codes)
+
+
+UNOPENABLE = """
+import os, sys
+from dragoman import Agent, serve
+
+class Unopenable(Agent):
+    async def new_session(self, params):
+        with open(sys.argv[1], "a") as file:
+            print(os.getpid(), file=file)
+        raise RuntimeError("no session today")
+
+serve(Unopenable)
 """
 
 
-@pytest.mark.skipif(not shutil.which("nvim"), reason="neovim is not installed (scripts/test-programs does)")
-@pytest.mark.parametrize(("answer", "last"), [("Allow once", "    return name"), ("Deny", "    return nmae")])
-def test_neovim_has_an_agent_without_a_plugin(file: Path, tmp_path: Path, answer: str, last: str) -> None:
-    words = [sys.executable, "-I", "-m", "dragoman", "lsp", "--agent", AGENT]
-    command = "{" + ", ".join(f"[[{word}]]" for word in words) + "}"
-    script = tmp_path / "drive.lua"
-    script.write_text(NEOVIM % {"milliseconds": PATIENCE * 1000 / 3, "answer": answer, "command": command})
-    homes = {name: str(tmp_path / name) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
-    done = subprocess.run(
-        ["nvim", "--headless", "-u", "NONE", "-i", "NONE", "-n", file.name, "-c", f"luafile {script}"],
-        cwd=file.parent,
-        env={**os.environ, **homes},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    told = done.stderr.replace("\r", "").splitlines()
-    assert told[0].startswith("found ") and "F821" in told[0]
-    assert told[1].startswith("Fix this with ")
-    assert ("failed" in told) == (answer == "Deny")
-    assert told[-1].rstrip() == last
-    assert file.read_text() == TEXT
+async def test_an_agent_that_opens_no_session_is_not_kept(tmp_path: Path) -> None:
+    script, pids = tmp_path / "agent.py", tmp_path / "pids"
+    script.write_text(UNOPENABLE)
+    async with asyncio.timeout(PATIENCE), editing(tmp_path, agent=f"{sys.executable} {script} {pids}") as editor:
+        for count in (1, 2):
+            with pytest.raises(Exception, match="answered: Internal error"):
+                await chat(editor, "hello")
+            started = [int(line) for line in pids.read_text().split()]
+            assert len(started) == count and not [pid for pid in started if Path(f"/proc/{pid}").exists()]
+
+
+async def test_a_code_action_is_about_a_number_of_problems_that_fits_in_a_prompt(
+    file: Path, tmp_path: Path
+) -> None:
+    async with asyncio.timeout(PATIENCE), editing(tmp_path, "--no-review") as editor:
+        uri = editor.open(file)
+        there = types.Range(types.Position(4, 11), types.Position(4, 15))
+        many = [types.Diagnostic(there, "wrong " * 10_000)] * 100
+        params = types.CodeActionParams(types.TextDocumentIdentifier(uri), there, types.CodeActionContext(many))
+        actions = await editor.text_document_code_action_async(params)
+        assert len(str((actions or ())[0].command)) < 150_000
+
+
+async def test_a_command_with_wrong_arguments_is_refused_in_a_sentence(file: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(PATIENCE), editing(tmp_path, "--no-review") as editor:
+        uri = editor.open(file)
+        wrong: list[tuple[str, list[Any], str]] = [
+            ("dragoman.fix", [uri, [0], []], "its first and last line"),
+            ("dragoman.fix", ["file:///nowhere.py", [0, 1], []], "is not open in the editor"),
+            ("dragoman.explain", [uri, ["a", "b"], []], "its first and last line"),
+            ("dragoman.explain", [uri, [-1, 0], []], "its first and last line"),
+            ("dragoman.review", ["file:///nowhere.py"], "is not open in the editor"),
+            ("dragoman.review", [], "takes the URI of an open file"),
+            ("dragoman.chat", [], "takes a text"),
+            ("dragoman.chat", ["hello", 5], "the URIs of files"),
+        ]
+        for command, arguments, why in wrong:
+            with pytest.raises(Exception, match=why):
+                await editor.workspace_execute_command_async(types.ExecuteCommandParams(command, arguments))

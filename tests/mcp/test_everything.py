@@ -206,6 +206,28 @@ async def test_the_coder_uses_every_feature(tmp_path: Path) -> None:
     assert {"undo", "mcp:every:args-prompt"} <= {command.name for command in listed[-1]}
 
 
+async def test_a_tool_that_is_a_task_is_followed_to_its_end_and_asks_on_the_way(tmp_path: Path) -> None:
+    clear = 'simulate-research-query {"topic": "whales"}'
+    vague = 'simulate-research-query {"topic": "python", "ambiguous": true}'
+    client, said = await used(Helper, tmp_path, clear, vague, form={"interpretation": "snake"})
+    assert "Research Report: whales" in said[0] and "Research Report: python (snake)" in said[1]
+    (question,) = [request for request in client.requests if isinstance(request, s.FormElicitation)]
+    assert "multiple interpretations" in question.message
+    assert any("Gathering sources" in title for title in titles(client))
+
+
+async def test_a_task_is_cancelled_with_its_turn(tmp_path: Path) -> None:
+    async with pair(Helper, RecordingClient()) as connected:
+        session = await connected.new_session(tmp_path, mcp_servers=[everything()])
+        prompt = session.prompt('simulate-research-query {"topic": "whales"}')
+        async for event in prompt:
+            if isinstance(event, s.ToolCallUpdated) and "sources" in (event.title or ""):
+                session.cancel()
+        assert prompt.response.stop_reason == "cancelled"
+        events = [event async for event in session.prompt('echo {"message": "still here"}')]
+    assert "Echo: still here" in str(events)
+
+
 async def test_a_call_is_cancelled_with_its_turn_and_the_server_serves_the_next_one(tmp_path: Path) -> None:
     async with pair(Helper, RecordingClient()) as connected:
         session = await connected.new_session(tmp_path, mcp_servers=[everything()])

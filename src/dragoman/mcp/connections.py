@@ -147,10 +147,13 @@ class ServerConnection:
     def _settings(self) -> Mapping[str, Any]:
         from mcp_types import Implementation
 
+        from .tasks import TaskExtension
+
         return {
             "server": streams(self._config, self._session, self._loss, self._questions.redactor),
             "client_info": Implementation(name="dragoman", version=__version__),
             "cache": None,
+            "extensions": [TaskExtension(self._questions)],
             "message_handler": self._hear,
             **self._questions.answers(),
         }

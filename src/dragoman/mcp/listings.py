@@ -20,7 +20,10 @@ P = TypeVar("P", bound="types.PaginatedResult")
 
 
 class ToolInfo(Struct, frozen=True):
-    """A tool of a server; `reads_only` and `output`, the schema of structured content, are the server's word."""
+    """A tool of a server; `reads_only` and `output`, the schema of structured content, are the server's word.
+
+    `is_task` says that the server runs it as a task of MCP 2025-11-25 only.
+    """
 
     name: str
     description: str
@@ -29,6 +32,7 @@ class ToolInfo(Struct, frozen=True):
     server: str = ""
     title: str = ""
     output: Mapping[str, object] | None = None
+    is_task: bool = False
 
 
 class ResourceTemplate(Struct, frozen=True):
@@ -71,6 +75,7 @@ async def tools_of(client: "Client", server: str, clean: Clean) -> list[ToolInfo
             server,
             clean(tool.title or ""),
             cleaned(tool.output_schema, clean),
+            bool(tool.execution and tool.execution.task_support == "required"),
         )
 
     return await _pages(lambda cursor: client.list_tools(cursor=cursor), lambda page: map(info, page.tools))

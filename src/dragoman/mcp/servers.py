@@ -25,6 +25,7 @@ from .listings import (
 from .questions import Sampler, ServerQuestions
 
 if TYPE_CHECKING:
+    import mcp_types as types
     from mcp.client.client import Client
 
 log = logging.getLogger("dragoman")
@@ -174,12 +175,17 @@ class SessionServer:
             if tell:
                 await tell(progress, total, message and self.clean(message))
 
-        answer = await self._asked(
-            tool,
-            lambda client: client.call_tool(
+        async def request(client: "Client") -> "types.CallToolResult":
+            from .tasks import called_as_task, telling
+
+            telling.set(told if tell else None)
+            if any(each.is_task for each in self.tools if each.name == tool):
+                return await called_as_task(client, tool, arguments)
+            return await client.call_tool(
                 tool, dict(arguments), read_timeout_seconds=CALL, progress_callback=told if tell else None
-            ),
-        )
+            )
+
+        answer = await self._asked(tool, request)
         result = result_of(answer, self.clean)
         if answer.is_error:
             raise McpFailure(shortened(result.text) or f"{tool} failed")

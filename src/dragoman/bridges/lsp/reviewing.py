@@ -33,19 +33,32 @@ class LiveReview:
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
         self._commands = Commands()
-        self._looks: dict[str, asyncio.Task[int]] = {}
+        self._looks: dict[str, asyncio.Task[int]] = {}  # the latest at each file
+        self._running: set[asyncio.Task[int]] = set()  # with those that were replaced and are ending
 
     async def close(self) -> None:
         """End all looks, and the programs that they run."""
-        for task in self._looks.values():
+        for task in self._running:
             task.cancel()
-        await asyncio.gather(*self._looks.values(), return_exceptions=True)
+        await asyncio.gather(*self._running, return_exceptions=True)
         await self._commands.close()
+
+    async def look(self, uri: str) -> int | None:
+        """How much is found in a file now; if it is changed meanwhile, in its newer text; None if it is closed."""
+        task: asyncio.Task[int] | None = self.begin(uri)
+        while task:
+            await asyncio.wait([task])
+            if not task.cancelled():
+                return task.result()
+            task = self._looks.get(uri)
+        return None
 
     def begin(self, uri: str, pause: float = 0.0) -> "asyncio.Task[int]":
         """Look at a file after a pause; the result is how much was found."""
         self.forget(uri)
         task = self._looks[uri] = own(self._look(uri, pause), "live review")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
         task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return task
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, TypeVar
 
+import msgspec
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
@@ -27,7 +28,23 @@ from .turns import EditorTurns
 FIX, EXPLAIN, REVIEW, CHAT = "dragoman.fix", "dragoman.explain", "dragoman.review", "dragoman.chat"
 REQUEST_FAILED = -32803
 MAX_SHOWN = 4000  # characters of an answer in a message of the editor
+MAX_PROBLEMS = 50  # diagnostics that a code action is about
+MAX_MESSAGE = 2000  # characters of each
 MAX_QUOTED = 20_000  # characters of a file's lines in a prompt
+
+
+Line = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class EditorPassage(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """Lines of a file, and what is wrong there."""
+
+    uri: str
+    lines: tuple[Line, Line]
+    problems: list[str]
+
+
+T = TypeVar("T")
 
 
 class EditorBridge:
@@ -81,52 +98,57 @@ class EditorBridge:
 
     def _actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         uri, lines = params.text_document.uri, [params.range.start.line, params.range.end.line]
-        messages = [diagnostic.message for diagnostic in params.context.diagnostics]
+        problems = params.context.diagnostics[:MAX_PROBLEMS]
+        messages = [diagnostic.message[:MAX_MESSAGE] for diagnostic in problems]
         found = []
         if messages:
             title = f"Fix this with {self._name}"
             fix = types.Command(title=title, command=FIX, arguments=[uri, lines, messages])
             kind = types.CodeActionKind.QuickFix
-            found.append(
-                types.CodeAction(title=title, kind=kind, command=fix, diagnostics=list(params.context.diagnostics))
-            )
+            found.append(types.CodeAction(title=title, kind=kind, command=fix, diagnostics=list(problems)))
         for title, name in ((f"Explain with {self._name}", EXPLAIN), ("Review this file", REVIEW)):
             arguments = [uri] if name == REVIEW else [uri, lines, messages]
             command = types.Command(title=title, command=name, arguments=arguments)
             found.append(types.CodeAction(title=title, kind=types.CodeActionKind.Empty, command=command))
         return found
 
-    async def _fix(self, uri: str, lines: list[int], messages: list[str]) -> str:
+    async def _fix(self, *arguments: Any) -> str:
         words = "Fix these problems, and change nothing else:"
-        return await self._asked(f"Fix with {self._name}", words, uri, lines, messages)
+        return await self._asked(f"Fix with {self._name}", words, _passage(FIX, arguments))
 
-    async def _explain(self, uri: str, lines: list[int], messages: list[str]) -> str:
-        said = await self._asked(f"Explain with {self._name}", "Explain these lines.", uri, lines, messages)
+    async def _explain(self, *arguments: Any) -> str:
+        said = await self._asked(f"Explain with {self._name}", "Explain these lines.", _passage(EXPLAIN, arguments))
         shown = said if len(said) <= MAX_SHOWN else f"{said[:MAX_SHOWN]}…"
         self.server.window_show_message(types.ShowMessageParams(type=types.MessageType.Info, message=shown))
         return said
 
-    async def _look(self, uri: str) -> int:
+    async def _look(self, *arguments: Any) -> int:
         """Review a file now; gives how much was found."""
+        (uri,) = _given(arguments, tuple[str], f"{REVIEW} takes the URI of an open file")
         if uri not in self.server.workspace.text_documents:
             raise _failed(f"{uri} is not open in the editor")
-        count = await self._review.begin(uri)
+        if (count := await self._review.look(uri)) is None:
+            raise _failed(f"{uri} was closed")
         message = "The reviewer found nothing." if not count else f"The reviewer found {count} problems."
         self.server.window_show_message(types.ShowMessageParams(type=types.MessageType.Info, message=message))
         return count
 
-    async def _chat(self, text: str, *uris: str) -> str:
+    async def _chat(self, *arguments: Any) -> str:
         """Send the agent a message, with files to mention; gives what it answers."""
+        given = _given(arguments, tuple[str, ...], f"{CHAT} takes a text, and the URIs of files to mention")
+        if not given:
+            raise _failed(f"{CHAT} takes a text, and the URIs of files to mention")
+        text, *uris = given
         links = [s.ResourceLink(name=os.path.basename(uri), uri=uri) for uri in uris]
         return await self._answered([s.TextContent(text=text), *links], f"Chat with {self._name}")
 
-    async def _asked(self, title: str, words: str, uri: str, lines: Sequence[int], messages: Sequence[str]) -> str:
+    async def _asked(self, title: str, words: str, passage: EditorPassage) -> str:
+        uri, (first, last) = passage.uri, passage.lines
         document = self.server.workspace.text_documents.get(uri)
         if document is None:
             raise _failed(f"{uri} is not open in the editor")
-        first, last = lines
         quoted = "".join(document.source.splitlines(keepends=True)[first : last + 1])[:MAX_QUOTED]
-        problems = "".join(f"\n- {message}" for message in messages)
+        problems = "".join(f"\n- {message}" for message in passage.problems)
         text = f"{words}{problems}\n\n{document.path}, lines {first + 1} to {last + 1}:\n\n{quoted}"
         link = s.ResourceLink(name=os.path.basename(document.path), uri=uri)
         return await self._answered([s.TextContent(text=text), link], title)
@@ -136,7 +158,7 @@ class EditorBridge:
         try:
             return await self._turns.ask(prompt, title, cwd)
         except RpcError as exc:
-            raise _failed(exc.message) from exc
+            raise _failed(f"{self._name} answered: {exc.message}") from exc
         except Error as exc:
             raise _failed(str(exc)) from exc
 
@@ -153,6 +175,19 @@ def _function(method: Callable[..., Any]) -> Callable[..., Any]:
         return await method(*arguments)
 
     return awaited if asyncio.iscoroutinefunction(method) else called
+
+
+def _passage(command: str, arguments: Sequence[object]) -> EditorPassage:
+    told = f"{command} takes the URI of an open file, its first and last line, and a list of problems"
+    return _given(arguments, EditorPassage, told)
+
+
+def _given(arguments: Sequence[object], kind: type[T], told: str) -> T:
+    """The arguments of a command; raises what it takes if they are others."""
+    try:
+        return msgspec.convert(arguments, kind)
+    except msgspec.ValidationError as exc:
+        raise _failed(f"{told}: {exc}") from exc
 
 
 def _failed(why: str) -> JsonRpcException:

@@ -55,7 +55,11 @@ class EditorTurns:
             held: Held[object] = Held(start(self._agent, host))
             await held.__aenter__()
             self._host, self._held = host, held
-            self._session = await host.new_session(cwd)
+            try:
+                self._session = await host.new_session(cwd)
+            except BaseException:
+                await self.close()
+                raise
         return self._session
 
     async def _begun(self, title: str) -> str:

@@ -83,8 +83,7 @@ class AgentTools:
         conversation = self.conversations.find(arguments["sessionId"])
         if (turn := conversation.turn) is None:
             return {"cancelled": False}
-        turn.answer(None)
-        conversation.session.cancel()
+        turn.cancel()
         return {"cancelled": True}
 
     async def _list_sessions(self, arguments: Arguments) -> Answer:

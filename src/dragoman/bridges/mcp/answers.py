@@ -1,70 +1,85 @@
-"""What an MCP host is told: of updates as progress, of questions as forms, of turns as results."""
+"""What an MCP host is told: of updates as progress and log messages, of turns as results."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import NamedTuple, get_args
 
 import mcp_types as types
+from mcp.server.connection import allowed_log_levels
+from mcp.server.context import ServerRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ... import schema as s
-from .driven import DrivenTurn, PutQuestion, calls_of
+from .driven import DrivenTurn, calls_of
 
-DETAIL = 4000  # characters of a change that a question shows
-DECISION = "decision"
+MAX_TOLD = 2000  # characters of an update that a host is told
+LOGGER = "dragoman"
+LEVELS = get_args(types.LoggingLevel)
+SEVERITIES: Mapping[str, types.LoggingLevel] = {"info": "notice", "warning": "warning", "error": "error"}
+WANTED = "dragoman.log_level"  # in the state of a connection
 
 
-class TurnProgress:
-    """Tells a host of each update, as far as it wants to know."""
+class ToldUpdate(NamedTuple):
+    """An update in words; what is `logged` alone is no progress."""
 
-    def __init__(self, session: Any) -> None:
-        self._session, self._count = session, 0
+    level: types.LoggingLevel
+    text: str
+    is_progress: bool = True
+
+
+def told_of(update: s.SessionUpdate) -> ToldUpdate | None:
+    """What a host is told of an update; None where that is nothing."""
+    match update:
+        case s.AgentMessageChunk(content=s.TextContent(text=text)):
+            return ToldUpdate("info", text[:MAX_TOLD])
+        case s.AgentThoughtChunk(content=s.TextContent(text=text)):
+            return ToldUpdate("debug", text[:MAX_TOLD], is_progress=False)
+        case s.ToolCall(title=title):
+            return ToldUpdate("info", title[:MAX_TOLD])
+        case s.ToolCallUpdate(status=status, title=title) if status is not None:
+            level: types.LoggingLevel = "warning" if status == "failed" else "info"
+            return ToldUpdate(level, f"{(title or 'tool')[:MAX_TOLD]}: {status}")
+        case s.Plan(entries=entries):
+            done = sum(entry.status == "completed" for entry in entries)
+            return ToldUpdate("info", f"plan: {done} of {len(entries)} done")
+        case s.Notice(severity=severity, title=title, description=description):
+            words = f"{title}: {description}" if description else title
+            return ToldUpdate(SEVERITIES.get(severity, "notice"), words[:MAX_TOLD])
+    return None
+
+
+class TurnReports:
+    """Tells a host of each update: as progress of its request, and as log messages from the level it set."""
+
+    def __init__(self, context: ServerRequestContext, session_id: str) -> None:
+        self._context, self._session_id, self._count = context, session_id, 0
+        self._levels = _levels(context)
 
     async def __call__(self, update: s.SessionUpdate) -> None:
-        match update:
-            case s.AgentMessageChunk(content=s.TextContent(text=text)):
-                told = text
-            case s.ToolCall(title=title):
-                told = title
-            case s.ToolCallUpdate(status=status) if status is not None:
-                told = f"{update.title or 'tool'}: {status}"
-            case s.Plan(entries=entries):
-                done = sum(entry.status == "completed" for entry in entries)
-                told = f"plan: {done} of {len(entries)} done"
-            case _:
-                return
-        self._count += 1
-        await self._session.report_progress(float(self._count), None, told)
+        if (told := told_of(update)) is None:
+            return
+        if told.level in self._levels:
+            data = {"sessionId": self._session_id, "text": told.text}
+            params = types.LoggingMessageNotificationParams(level=told.level, logger=LOGGER, data=data)
+            note = types.LoggingMessageNotification(params=params)
+            await self._context.session.send_notification(note, self._context.request_id)
+        if told.is_progress:
+            self._count += 1
+            await self._context.session.report_progress(float(self._count), None, told.text)
 
 
-def elicits(session: Any) -> bool:
-    """Whether the host can put a form to its user."""
-    offers = session.client_capabilities
-    return offers is not None and offers.elicitation is not None
+def _levels(context: ServerRequestContext) -> frozenset[types.LoggingLevel]:
+    """The levels a host wants: set in the request, in the older MCP for its connection; none where it set none."""
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return allowed_log_levels(context.protocol_version, context.meta)
+    # The library keeps nothing of a connection that handlers can reach otherwise.
+    wanted = context.session._connection.state.get(WANTED)
+    return frozenset(LEVELS[LEVELS.index(wanted) :]) if wanted else frozenset()
 
 
-def form(waiting: PutQuestion) -> types.ElicitRequestFormParams:
-    """A question as a form with one choice."""
-    question = waiting.question
-    parts = [question.title, question.text, *(f"Warning: {warning}" for warning in question.warnings)]
-    if question.detail:
-        cut = len(question.detail) > DETAIL
-        parts.append(question.detail[:DETAIL] + ("\n… (more is not shown)" if cut else ""))
-    choice = {
-        "type": "string",
-        "title": "Decision",
-        "enum": [option.id for option in question.options],
-        "enumNames": [option.label for option in question.options],
-    }
-    return types.ElicitRequestFormParams(
-        message="\n".join(parts),
-        requested_schema={"type": "object", "properties": {DECISION: choice}, "required": [DECISION]},
-    )
-
-
-def chosen(waiting: PutQuestion | None, answer: Any) -> str | None:
-    """The option that was chosen; anything but a clear choice allows nothing."""
-    if waiting is None or answer is None or answer.action != "accept":
-        return None
-    option = waiting.question.option((answer.content or {}).get(DECISION))
-    return option.id if option else None
+async def set_log_level(context: ServerRequestContext, params: types.SetLevelRequestParams) -> types.EmptyResult:
+    """A host of the older MCP says from which level on it wants log messages."""
+    context.session._connection.state[WANTED] = params.level
+    return types.EmptyResult()
 
 
 def result(turn: DrivenTurn, response: s.PromptResponse) -> types.CallToolResult:
@@ -92,3 +107,8 @@ def result(turn: DrivenTurn, response: s.PromptResponse) -> types.CallToolResult
         },
         is_error=response.stop_reason == "refusal",
     )
+
+
+def failure(exc: Exception) -> types.CallToolResult:
+    """A call that failed, in a sentence."""
+    return types.CallToolResult(content=[types.TextContent(type="text", text=str(exc))], is_error=True)

@@ -1,70 +1,43 @@
 """The sessions that MCP hosts drive, and the turns that run in them."""
 
-import asyncio
+import logging
 import os
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from ... import schema as s
 from ...client.session import Prompt, Session
 from ...errors import Error
-from ...foundation.owning import own
 from ...host.host import Host
 from ...host.permissions.questions import Question
 from ...transcript import ToolCallEntry, Transcript
+from .questions import ANSWER_TIMEOUT, AskingWork
 
 MAX_SESSIONS = 100  # that are open at once
 MAX_CHANGES = 200  # diffs of a session that can be read
-ANSWER_TIMEOUT = 600.0  # seconds a question waits for an answer
+
+log = logging.getLogger("dragoman")
+
 Report = Callable[[s.SessionUpdate], Awaitable[None]]
 
 
-class PutQuestion(msgspec.Struct):
-    """A question that waits for its answer."""
-
-    question: Question
-    answer: "asyncio.Future[str | None]"
-
-
-class DrivenTurn:
-    """A turn that runs, whoever waits for it: its updates, its questions, its end.
-
-    `state` is what a host that cannot be asked in the middle of a call shows when it comes back with the answer.
-    """
+class DrivenTurn(AskingWork[s.PromptResponse]):
+    """A turn that runs, whoever waits for it: its updates, its questions, its end."""
 
     def __init__(self, conversation: "DrivenSession", prompt: Prompt) -> None:
-        self.conversation, self.state = conversation, secrets.token_urlsafe(16)
+        super().__init__()
+        self.conversation = conversation
         self.report: Report | None = None  # to whoever waits just now
-        self.waiting: PutQuestion | None = None
         self.transcript = Transcript()
-        self._changed = asyncio.Event()
         self._prompt = prompt
-        self._task = own(self._read(), "turn for an MCP host")
-        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())  # whoever waits hears of it
+        self.begin(self._read(), "turn for an MCP host")
 
-    async def next(self) -> PutQuestion | s.PromptResponse:
-        """Wait for a question, or for the end of the turn; raises what the agent answered instead."""
-        while self.waiting is None and not self._task.done():
-            self._changed.clear()
-            await self._changed.wait()
-        return self.waiting or self._task.result()
-
-    def asked(self, question: Question) -> "asyncio.Future[str | None]":
-        """Put a question to the host; the agent waits for the answer."""
-        waiting = PutQuestion(question, asyncio.get_running_loop().create_future())
-        self.waiting = waiting
-        self._changed.set()
-        return waiting.answer
-
-    def answer(self, option: str | None) -> None:
-        """Answer the question that waits; None allows nothing."""
-        if self.waiting and not self.waiting.answer.done():
-            self.waiting.answer.set_result(option)
-        self.waiting = None
+    def cancel(self) -> None:
+        """Cancel it as the protocol does; a question that waits is refused."""
+        self.refuse()
+        self.conversation.session.cancel()
 
     async def _read(self) -> s.PromptResponse:
         try:
@@ -73,12 +46,19 @@ class DrivenTurn:
                 if isinstance(event, s.PromptResponse):
                     continue
                 self.conversation.heard(event)
-                if self.report:
-                    await self.report(event)
+                await self._tell(event)
             return self._prompt.response
         finally:
             self.conversation.turn = None
-            self._changed.set()
+
+    async def _tell(self, update: s.SessionUpdate) -> None:
+        if self.report is None:
+            return
+        try:
+            await self.report(update)
+        except Exception as exc:  # it hung up, which is no reason to hear no more of the agent
+            log.debug("an MCP host could not be told of an update: %s", exc)
+            self.report = None
 
 
 class DrivenSession:
@@ -169,7 +149,7 @@ class McpHost(Host):
 
     async def _put(self, question: Question) -> str | None:
         turn = self._conversations.find(question.session_id).turn
-        return await turn.asked(question) if turn else None
+        return await turn.ask(question) if turn else None
 
 
 def calls_of(transcript: Transcript) -> list[dict[str, object]]:

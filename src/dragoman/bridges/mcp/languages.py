@@ -7,18 +7,17 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
 import mcp_types as types
 import msgspec
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from ... import __version__
 from ... import schema as s
 from ...errors import Error, RpcError
-from ...foundation.owning import own
 from ...host.disk import plain_content
 from ...host.files import Workspace
 from ...host.files import extensions as x
@@ -27,8 +26,7 @@ from ...host.permissions import Permissions, Rules, user_file, workspace_file
 from ...host.permissions.engine import Preset
 from ...host.permissions.questions import Question
 from ...lsp import REQUESTS, LanguageChange, LanguageFile, LanguageRequest, LanguageServer, LanguageServers
-from .answers import DECISION, chosen, elicits, form
-from .driven import ANSWER_TIMEOUT, PutQuestion
+from .questions import ANSWER_TIMEOUT, AskingWork, followed
 
 INSTRUCTIONS = (
     "Tools of the language servers that are installed here: errors and warnings, definitions, uses, renames. Lines "
@@ -50,44 +48,6 @@ def _tool(kind: type[LanguageRequest]) -> types.Tool:
 TOOLS = [_tool(kind) for kind in REQUESTS]
 
 
-class LanguageCallInWork:
-    """A call of a tool, and the question that waits; a host that comes back with the answer shows `state`."""
-
-    def __init__(self) -> None:
-        self.state = secrets.token_urlsafe(16)
-        self.waiting: PutQuestion | None = None
-        self.task: asyncio.Task[str]
-        self._changed = asyncio.Event()
-
-    def begin(self, task: "asyncio.Task[str]") -> None:
-        self.task = task
-        task.add_done_callback(self._over)
-
-    def _over(self, task: "asyncio.Task[str]") -> None:
-        self._changed.set()
-        if not task.cancelled():
-            task.exception()  # whoever waits hears of it
-
-    async def next(self) -> PutQuestion | str:
-        """Wait for a question, or for the result; raises why there is none."""
-        while self.waiting is None and not self.task.done():
-            self._changed.clear()
-            await self._changed.wait()
-        return self.waiting or self.task.result()
-
-    async def ask(self, question: Question) -> str | None:
-        """Put a question to the host, and wait for the answer."""
-        self.waiting = PutQuestion(question, asyncio.get_running_loop().create_future())
-        self._changed.set()
-        return await self.waiting.answer
-
-    def answer(self, option: str | None) -> None:
-        """Answer the question that waits; None allows nothing."""
-        if self.waiting and not self.waiting.answer.done():
-            self.waiting.answer.set_result(option)
-        self.waiting = None
-
-
 class LanguageTools:
     """The tools for one workspace, with the permissions of their calls."""
 
@@ -97,7 +57,7 @@ class LanguageTools:
         rules = Rules.load(user_file(), workspace_file(self._root))
         self._permissions = Permissions(preset, rules, self._put, timeout=ANSWER_TIMEOUT)
         self._files = Workspace(self._root)
-        self.calls: dict[str, LanguageCallInWork] = {}
+        self.calls: dict[str, AskingWork[str]] = {}
 
     async def close(self) -> None:
         """End the calls and the servers."""
@@ -108,7 +68,7 @@ class LanguageTools:
         await self._servers.close()
         self._files.close()
 
-    def begin(self, name: str, arguments: dict[str, Any]) -> LanguageCallInWork:
+    def begin(self, name: str, arguments: dict[str, Any]) -> AskingWork[str]:
         """Start a call; raises an Error for one that cannot be made."""
         if name not in KINDS:
             raise Error(f"there is no tool {name!r}; there are: {', '.join(KINDS)}")
@@ -118,17 +78,17 @@ class LanguageTools:
             request = msgspec.convert(arguments, KINDS[name])
         except msgspec.ValidationError as exc:
             raise Error(f"the arguments do not fit {name}: {exc}") from exc
-        call = LanguageCallInWork()
+        call: AskingWork[str] = AskingWork()
         self.calls[call.state] = call
         self._permissions.open_session(call.state)
-        call.begin(own(self._run(call, request), "language tool"))
+        call.begin(self._run(call, request), "language tool")
         return call
 
     async def _put(self, question: Question) -> str | None:
         call = self.calls.get(question.session_id)
         return await call.ask(question) if call else None
 
-    async def _run(self, call: LanguageCallInWork, request: LanguageRequest) -> str:
+    async def _run(self, call: AskingWork[str], request: LanguageRequest) -> str:
         try:
             path = os.path.normpath(os.path.join(self._root, request.path))
             server = await self._servers.serving(path)
@@ -153,7 +113,7 @@ class LanguageTools:
             self._permissions.close_session(call.state)
             self.calls.pop(call.state, None)
 
-    async def _allow(self, call: LanguageCallInWork, server: LanguageServer) -> None:
+    async def _allow(self, call: AskingWork[str], server: LanguageServer) -> None:
         async with self._servers.asking:
             if server.is_allowed is None:
                 decision = await self._permissions.decide(call.state, server.operation, workspace=self._root)
@@ -162,7 +122,7 @@ class LanguageTools:
                 if not decision:
                     raise Error(f"the language server {server.name} was not allowed to start: {decision.why}")
 
-    async def _read(self, call: LanguageCallInWork, path: str) -> str | None:
+    async def _read(self, call: AskingWork[str], path: str) -> str | None:
         """The text of a file of the workspace that nothing protects; None for any other."""
         if not self._servers.is_ours(path):
             return None
@@ -177,7 +137,7 @@ class LanguageTools:
         except (OSError, UnicodeDecodeError):
             return None
 
-    async def _change(self, call: LanguageCallInWork, name: str, changes: list[LanguageChange]) -> None:
+    async def _change(self, call: AskingWork[str], name: str, changes: list[LanguageChange]) -> None:
         """Make a change of several files: one question, and all of them or none."""
         diffs = [s.Diff(path=one.path, old_text=one.before, new_text=one.after or "") for one in changes]
         shown = s.ToolCallUpdate(
@@ -232,45 +192,31 @@ class LanguageBridge:
             on_call_tool=self._call_tool,
         )
 
-    async def _list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
+    async def _list_tools(self, context: object, params: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=TOOLS)
 
     async def _call_tool(
-        self, context: Any, params: types.CallToolRequestParams
+        self, context: ServerRequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         try:
             if params.request_state:
                 if (call := self._tools.calls.get(params.request_state)) is None:
                     raise Error("the call of this question is over")
-                call.answer(chosen(call.waiting, (params.input_responses or {}).get(DECISION)))
+                call.answered(params.input_responses or {})
             else:
                 call = self._tools.begin(params.name, params.arguments or {})
-            found = await self._followed(context, call)
+            try:
+                found = await followed(context, call)
+            except BaseException:  # nobody waits for its end any more
+                call.refuse()
+                call.task.cancel()
+                raise
         except Error as exc:
             told = types.TextContent(type="text", text=str(exc))
             return types.CallToolResult(content=[told], is_error=True)
         if isinstance(found, types.InputRequiredResult):
             return found
         return types.CallToolResult(content=[types.TextContent(type="text", text=found)])
-
-    async def _followed(self, context: Any, call: LanguageCallInWork) -> "str | types.InputRequiredResult":
-        """The result of a call; its questions are put to the host, where there is somebody to ask."""
-        session = context.session
-        try:
-            while isinstance(found := await call.next(), PutQuestion):
-                if not elicits(session):
-                    call.answer(None)  # nobody can be asked, which means no
-                elif session.can_send_request:
-                    asked = form(found)
-                    call.answer(chosen(found, await session.elicit_form(asked.message, asked.requested_schema)))
-                else:
-                    request = types.ElicitRequest(params=form(found))
-                    return types.InputRequiredResult(input_requests={DECISION: request}, request_state=call.state)
-            return found
-        except BaseException:  # nobody waits for its end any more
-            call.answer(None)
-            call.task.cancel()
-            raise
 
 
 @contextlib.asynccontextmanager

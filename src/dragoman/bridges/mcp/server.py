@@ -15,9 +15,10 @@ from ...host.diffs import unified
 from ...host.permissions.engine import Preset
 from ...host.processes import Launch
 from .agent_tools import AgentTools
-from .answers import DECISION, TurnProgress, chosen, elicits, form, result
-from .driven import PutQuestion
-from .tools import TOOLS
+from .answers import TurnReports, failure, result, set_log_level
+from .questions import followed
+from .tasks import TaskServer, TurnTasks
+from .tools import TOOLS, checked
 
 INSTRUCTIONS = (
     "Tools to work with a coding agent. start_session opens a conversation, prompt sends a message and waits for "
@@ -30,10 +31,11 @@ class McpBridge:
 
     def __init__(self, tools: AgentTools) -> None:
         self._tools = tools
+        self._tasks = TurnTasks(tools)
 
-    def server(self) -> Server[Any]:
+    def server(self) -> TaskServer:
         """The server, to be run over any of MCP's transports."""
-        return Server(
+        server = TaskServer(
             "dragoman",
             version=__version__,
             instructions=INSTRUCTIONS,
@@ -43,6 +45,14 @@ class McpBridge:
             on_list_resources=self._list_resources,
             on_read_resource=self._read_resource,
         )
+        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_log_level)
+        self._tasks.offer(server)
+        return server
+
+    async def close(self) -> None:
+        """Wait for no turn any more, and end the agent."""
+        await self._tasks.close()
+        await self._tools.close()
 
     async def _list_tools(self, context: object, params: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=TOOLS)
@@ -53,10 +63,9 @@ class McpBridge:
         try:
             if params.name == "prompt":
                 return await self._prompt(context, params)
-            answer = await self._tools.call(params.name, params.arguments or {})
+            answer = await self._tools.call(params.name, checked(params))
         except Error as exc:
-            told = types.TextContent(type="text", text=str(exc))
-            return types.CallToolResult(content=[told], is_error=True)
+            return failure(exc)
         text = msgspec.json.format(msgspec.json.encode(answer)).decode()
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=answer)
 
@@ -65,29 +74,18 @@ class McpBridge:
     ) -> types.CallToolResult | types.InputRequiredResult:
         if params.request_state:
             turn = self._tools.conversations.turn(params.request_state)
-            turn.answer(chosen(turn.waiting, (params.input_responses or {}).get(DECISION)))
+            turn.answered(params.input_responses or {})
         else:
-            turn = await self._tools.begin(params.arguments or {})
-        turn.report = TurnProgress(context.session)
+            turn = await self._tools.begin(checked(params))
+        turn.report = TurnReports(context, turn.conversation.session.id)
         try:
-            while isinstance(found := await turn.next(), PutQuestion):
-                if not elicits(context.session):
-                    turn.answer(None)  # nobody can be asked, which means no
-                elif context.session.can_send_request:
-                    asked = form(found)
-                    turn.answer(
-                        chosen(found, await context.session.elicit_form(asked.message, asked.requested_schema))
-                    )
-                else:
-                    request = types.ElicitRequest(params=form(found))
-                    return types.InputRequiredResult(input_requests={DECISION: request}, request_state=turn.state)
+            found = await followed(context, turn)
         except BaseException:  # nobody waits for its end any more
-            turn.answer(None)
-            turn.conversation.session.cancel()
+            turn.cancel()
             raise
         finally:
             turn.report = None
-        return result(turn, found)
+        return found if isinstance(found, types.InputRequiredResult) else result(turn, found)
 
     async def _list_resources(self, context: object, params: object) -> types.ListResourcesResult:
         found = [
@@ -110,8 +108,8 @@ class McpBridge:
 @contextlib.asynccontextmanager
 async def bridged(agent: Launch, workspace: str, preset: Preset = "ask") -> AsyncIterator[Server[Any]]:
     """An MCP server that drives an agent; the agent ends with the block."""
-    tools = AgentTools(agent, workspace, preset)
+    bridge = McpBridge(AgentTools(agent, workspace, preset))
     try:
-        yield McpBridge(tools).server()
+        yield bridge.server()
     finally:
-        await tools.close()
+        await bridge.close()

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 
 import mcp_types as types
+import msgspec
 
+from ...errors import Error
 from ...foundation.documents import Document
 
 SESSION = {"type": "string", "description": "id of the session, as start_session gave it"}
@@ -22,7 +24,12 @@ TURN = {
 
 
 def _tool(
-    name: str, told: str, properties: Document, *required: str, output: Mapping[str, object] | None = None
+    name: str,
+    told: str,
+    properties: Document,
+    *required: str,
+    output: Mapping[str, object] | None = None,
+    may_be_task: bool = False,
 ) -> types.Tool:
     return types.Tool(
         name=name,
@@ -35,6 +42,7 @@ def _tool(
             "additionalProperties": False,
         },
         output_schema=None if output is None else dict(output),
+        execution=types.ToolExecution(task_support="optional") if may_be_task else None,
     )
 
 
@@ -52,6 +60,7 @@ TOOLS = [
         },
         "text",
         output=TURN,
+        may_be_task=True,
     ),
     _tool("cancel", "Cancel the turn that runs in a session.", {"sessionId": SESSION}, "sessionId"),
     _tool("list_sessions", "List the agent's stored sessions.", {"cwd": DIRECTORY}),
@@ -85,3 +94,29 @@ TOOLS = [
     ),
     _tool("close_session", "Close a session; the agent may keep it stored.", {"sessionId": SESSION}, "sessionId"),
 ]
+
+
+def _arguments(tool: types.Tool) -> type[msgspec.Struct]:
+    """What a call of a tool may have, as its schema says."""
+    kinds = {"string": str, "array": list[str]}
+    required = tool.input_schema["required"]
+    fields: list[tuple[str, object] | tuple[str, object, object]] = []
+    for name, schema in tool.input_schema["properties"].items():
+        kind = kinds[schema["type"]] if isinstance(schema["type"], str) else str | bool
+        fields.append((name, kind) if name in required else (name, kind | None, None))
+    return msgspec.defstruct(tool.name, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+ARGUMENTS = {tool.name: _arguments(tool) for tool in TOOLS}
+
+
+def checked(params: types.CallToolRequestParams) -> dict[str, object]:
+    """The arguments of a call; raises an Error for a tool that is not there, and for arguments that do not fit."""
+    if params.name not in ARGUMENTS:
+        raise Error(f"there is no tool {params.name!r}; there are: {', '.join(ARGUMENTS)}")
+    arguments = params.arguments or {}
+    try:
+        msgspec.convert(arguments, ARGUMENTS[params.name])
+    except msgspec.ValidationError as exc:
+        raise Error(f"the arguments do not fit {params.name}: {exc}") from exc
+    return arguments
