@@ -24,6 +24,7 @@ BASES = {
     "XDG_DATA_HOME": ".local/share",
     "XDG_CACHE_HOME": ".cache",
 }
+INSTALLED = (".rustup", ".pyenv")  # programs that find themselves below the home directory
 NUMBERS = count()
 # Where a complete machine may still lack something; any other skip means that something was not set up.
 MAY_BE_SKIPPED = re.compile(
@@ -81,15 +82,15 @@ BEFORE = pytest.StashKey[set[str]]()
 
 
 def kept_at_home() -> set[str]:
-    """What we would leave in the real home: the names in it, and all that is ours with its time.
+    """What we would leave in the real home: the names in it and in its bases, and all that is ours with its time.
 
     Where the suite was given another home, nobody else's files are in it.
     """
     if Path(pwd.getpwuid(os.getuid()).pw_dir) != REAL_HOME:
         return set()
     ours = [path for base in BASES.values() for path in (REAL_HOME / base / "dragoman").rglob("*")]
-    top = os.listdir(REAL_HOME) if os.access(REAL_HOME, os.R_OK) else []
-    return {*top, *(f"{path} {path.lstat().st_mtime_ns}" for path in ours)}
+    top = [path for place in ("", *BASES.values()) for path in (REAL_HOME / place).glob("*")]
+    return {*map(str, top), *(f"{path} {path.lstat().st_mtime_ns}" for path in ours)}
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -148,7 +149,12 @@ def own_home(homes: Path) -> Iterator[None]:
 
 
 def give_home(patch: pytest.MonkeyPatch, home: Path) -> None:
+    """Programs that are started with few variables have HOME alone, so it leads to the same place."""
     home.mkdir(mode=0o700)
+    patch.setenv("HOME", str(home))
+    for name in INSTALLED:
+        if (REAL_HOME / name).is_dir():
+            (home / name).symlink_to(REAL_HOME / name)
     for variable, name in BASES.items():
         patch.setenv(variable, str(home / name))
 

@@ -93,7 +93,7 @@ def kill_at(ws: Path, call: str, when: int) -> None:
 
 
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-LAST_DIRECTORY = 7  # fsync: three new contents, the record, three directories
+LAST_DIRECTORY = 8  # fsync: three new contents, the record and its name, three directories
 
 
 @needs_strace

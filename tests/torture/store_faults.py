@@ -84,7 +84,7 @@ class Site:
                 raise
 
     @contextlib.asynccontextmanager
-    async def ran(self, fault: Fault, tracing: tuple[str, ...] = ()):  # type: ignore[no-untyped-def]
+    async def ran(self, fault: Fault):  # type: ignore[no-untyped-def]
         """Run a scenario; gives its store, the log of its calls and its report."""
         with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
             store, log, report = (Path(directory) / name for name in ("store", "log", "report"))
@@ -93,10 +93,10 @@ class Site:
             where = f"{fault.when}{'+' * fault.how.endswith('+')}"
             inject = ["-e", f"inject={fault.call}:{fault.how.rstrip('+')}:when={where}"] if fault.how else []
             fast = [] if "KILL" in fault.how else ["--seccomp-bpf"]  # with which no signal is sent
-            program = [sys.executable, "-m", "torture.store_scenario", fault.scenario, store, report]
+            program = [sys.executable, "-m", "torture.store_scenario", fault.scenario, json.dumps(self.ids)]
             process = await asyncio.create_subprocess_exec(
-                *("strace", *fast, "-f", "-qq", "-o", log, *(tracing or TRACING), *inject),
-                *(*program, json.dumps(self.ids)),
+                *("strace", *fast, "-f", "-qq", "-o", log, *TRACING, *inject),
+                *(*program, store, report),
                 env=with_tests(),
                 stderr=subprocess.PIPE,
             )

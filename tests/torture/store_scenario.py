@@ -99,7 +99,7 @@ class Scenario:
         await self._client.agent.set_title(s.SetSessionTitleRequest(session_id=self._ids[KEPT], title="My title"))
 
 
-async def _main(what: str, path: str, report: str, ids: str) -> None:
+async def _main(what: str, ids: str, path: str, report: str) -> None:
     fd = os.open(report, os.O_WRONLY | os.O_APPEND)
 
     def say(**said: str) -> None:

@@ -136,7 +136,7 @@ class AuditLog:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, size)
             raise
-        if durable:
+        if durable or size == 0:  # an empty log beside a seal would look as if somebody had taken the log away
             self._sync()
         os.pwrite(self._seal_fd, self._last.written(), 0)
         self._size = size + len(lines)
@@ -154,7 +154,8 @@ class AuditLog:
         sealed = read_seal(self._seal_fd)
         if size == 0:
             self._last = sealed or LogSeal()
-            os.pwrite(self._seal_fd, self._last.written(), 0)  # from now on an empty seal is a spoilt one
+            os.pwrite(self._seal_fd, self._last.written(), 0)
+            os.fsync(self._seal_fd)  # from now on an empty seal is a spoilt one
             return self._line({"event": "start", "continues": self._last.seq})
         found, rest = last_record(self._fd, size)
         line_break = b"\n" if rest and not rest.endswith(b"\n") else b""

@@ -43,6 +43,7 @@ class JournalRecord:
 
     def __init__(self, directory: int, name: str) -> None:
         self._directory, self._name = directory, name
+        self._is_named = False  # on the disk
         for _ in range(MAX_TRIES):
             self._fd = os.open(_NEW + name, _APPEND, 0o600, dir_fd=directory)
             try:
@@ -65,6 +66,9 @@ class JournalRecord:
             data = data[os.write(self._fd, data) :]
         if sync:
             os.fsync(self._fd)
+            if not self._is_named:
+                os.fsync(self._directory)
+                self._is_named = True
 
     def leave(self) -> None:
         """Let go of it, for somebody else to deal with."""
