@@ -252,8 +252,8 @@ class DragomanApp(App[None]):
         suggested = os.path.join(model.cwd, f"{file_name(model)}.{kind}")
         if path := await self.push_screen_wait(TextPrompt("Write it to which file?", suggested)):
             try:
-                with open(os.path.join(model.cwd, os.path.expanduser(path)), "xb") as out:
-                    out.write(as_document(model, kind))
+                target = os.path.join(model.cwd, os.path.expanduser(path))
+                await asyncio.to_thread(_write_new, target, as_document(model, kind))
             except OSError as exc:
                 told = f"not written: {exc.strerror}. Choose another name or directory than {path}"
                 self.notify(told, severity="error", markup=False)
@@ -424,3 +424,9 @@ def _kept(pane: ConversationPane) -> KeptTab:
 
 def _text(prompt: Iterable[s.ContentBlock]) -> str:
     return "\n".join(block.text for block in prompt if isinstance(block, s.TextContent))
+
+
+def _write_new(path: str, content: bytes) -> None:
+    """Write a file that is not there yet."""
+    with open(path, "xb") as out:
+        out.write(content)
