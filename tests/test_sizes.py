@@ -5,7 +5,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent / "src" / "dragoman"
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "dragoman"
 LONGEST_MODULE = 450
 LONGEST_FUNCTION = 60
 MOST_MODULES = 15  # in a directory; the schema has one for each topic of the protocol
@@ -33,6 +34,11 @@ def test_no_two_public_classes_share_a_name() -> None:
         node.name for path, node in CLASSES if not path.startswith("schema/") and not node.name.startswith("_")
     )
     assert not [name for name, count in public.items() if count > 1]
+
+
+def test_no_two_test_modules_have_the_same_full_name() -> None:
+    modules = Counter(path.stem for path in TESTS.rglob("test_*.py") if not (path.parent / "__init__.py").exists())
+    assert not [name for name, count in modules.items() if count > 1]  # pytest would collect only one of them
 
 
 def test_no_function_is_too_long() -> None:

@@ -116,7 +116,7 @@ def test_a_program_that_dies_fails_the_run_with_its_status(tmp_path: Path) -> No
     ("words", "told"),
     [
         (["pty"], "which program? Write it after --, such as: dragoman agent pty -- bash"),
-        (["pty", "--prompt", "x*", "--", "bash"], "prompt 'x*' fits an empty line"),
+        (["pty", "--prompt", "x*", "--", "bash"], "prompt 'x*' matches an empty line"),
         (["pty", "--prompt", "(", "--", "bash"], "prompt '(' is not a regular expression"),
         (["pty", "--program", "shel", "--", "bash"], "there is no program 'shel'; did you mean 'shell'?"),
         (["pty", "--size", "1x1", "--", "bash"], "'1x1' is not a size such as 120x40"),

@@ -64,7 +64,7 @@ def test_what_a_client_sets_in_meta_becomes_arguments(tmp_path: Path) -> None:
     copied = {"claudeCode": {"options": {"resume": "11111111-0000-4000-8000-000000000000"}}}
     assert {"--resume=11111111-0000-4000-8000-000000000000", "--fork-session"} <= set(argv(copied))
     assert "--tools=" in argv({"claudeCode": {"options": {"tools": []}}})
-    with pytest.raises(InvalidParams, match="as `hooks` of `settings`"):
+    with pytest.raises(InvalidParams, match="put commands into `hooks` of `settings`"):
         argv({"claudeCode": {"options": {"hooks": {"PreToolUse": []}}}})
 
 

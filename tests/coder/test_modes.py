@@ -181,7 +181,7 @@ async def test_the_reviewer_in_the_models_place_changes_and_runs_nothing_either(
         for words in ("/fix", "/fix data.json", "Please fix everything", "/review"):
             await session.prompt(words)
         assert asked(there) == [] and snapshot(project) == before
-        assert "I only look" in said(updates(there)) and "json-trailing-comma" in said(updates(there))
+        assert "so I only report" in said(updates(there)) and "json-trailing-comma" in said(updates(there))
         await session.set_mode("ask")
         await session.prompt("/fix")
     assert (project / "data.json").read_text() == '{"a": 1}\n' and (project / "ran").exists()

@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -108,17 +109,21 @@ async def test_with_an_old_bubblewrap_nothing_runs(tmp_path: Path, monkeypatch: 
 
 
 async def test_with_a_bubblewrap_that_does_not_wrap_nothing_runs(
-    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    program = tmp_path / "bwrap"
+    # not below /tmp, which is another one where it starts; the user in the sandbox has to be able to run it
+    directory = tempfile.mkdtemp(prefix="bwrap-", dir="/var/tmp")
+    request.addfinalizer(lambda: shutil.rmtree(directory))
+    os.chmod(directory, 0o755)
+    program = Path(directory, "bwrap")
     program.write_text(
         '#!/bin/sh\n[ "$1" = --help ] && exec echo --bind-fd --disable-userns --size --seccomp\n'
         'while [ "$1" != -- ]; do shift; done; shift; cd workspace; exec "$@"\n'
     )
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
     async with Terminals(sandbox=Sandbox()) as terminals:
-        with pytest.raises(SandboxUnavailable, match="hold"):
+        with pytest.raises(SandboxUnavailable, match="can be escaped"):
             await terminals.create("s", execution("touch", ["ran"], cwd=str(workspace)))
     assert not (workspace / "ran").exists()
 
@@ -556,6 +561,8 @@ async def test_the_exit_code_told_is_the_commands(terminals: Terminals, workspac
     (workspace / "forge.py").write_text(
         """
 import os
+import shutil
+import tempfile
 with open("/proc/self/maps") as maps:
     pass
 for name in ("maps", "mem", "environ", "task/1/mem", "cwd", "root"):

@@ -254,7 +254,7 @@ async def test_a_session_has_a_limit_that_the_error_names() -> None:
     async with Terminals(limits=TerminalLimits(per_session=2, per_host=3)) as terminals:
         first = await run(terminals, "true")
         await run(terminals, "true")
-        with pytest.raises(Overloaded, match="this session has 2 terminals") as refused:
+        with pytest.raises(Overloaded, match="this session has reached its limit of 2 terminals") as refused:
             await run(terminals, "true")
         assert refused.value.data == {"kind": "terminal_limit", "limit": 2, "scope": "session"}
         await terminals.create("other", execution("true", cwd="/"))

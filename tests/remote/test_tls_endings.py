@@ -106,7 +106,7 @@ HALVES = [
     ("http/1.1", Server, a_body_that_ends_with_its_socket),
     ("http/1.1", Server, half_a_head),
 ]
-WHY = "no answer came|holds no answer|ended the connection|the connection dropped"
+WHY = "no answer came|contains no answer|ended the connection|the connection dropped"
 
 
 async def outcome(client, heard):

@@ -109,7 +109,7 @@ NEW = ("new.py:1",)
 NEW_OR_OLD = ("old.py:1", "new.py:1")
 NONE = Failure("no_repository")
 BARE = Failure("bare_repository")
-OF_ITS_OWN = "sub: a repository of its own"
+OF_ITS_OWN = "sub: another repository"
 NO_NEW_LINES = "old.py: changed, but without new lines"
 CONFLICT = "there are conflicts to resolve in old.py"
 
@@ -149,7 +149,7 @@ STATES = (
     State(submodule_new, told={"/review": OF_ITS_OWN, **both(OF_ITS_OWN)}),
     State(submodule_not_fetched, told={"/review": OF_ITS_OWN}),
     State(in_a_submodule),
-    State(nested_clone, told=dict.fromkeys(("/review", "/review diff"), "clone: a repository of its own")),
+    State(nested_clone, told=dict.fromkeys(("/review", "/review diff"), "clone: another repository")),
     State(rename_staged, ("renamed.py:1",), NOTHING, NOTHING, NOTHING, both("renamed.py: changed, but without")),
     State(rename_with_a_change, ("renamed.py:1", "renamed.py:4"), *[("renamed.py:4",)] * 2, ("renamed.py",)),
     State(delete_staged, NOTHING, NOTHING, NOTHING, NOTHING, both(NO_NEW_LINES)),

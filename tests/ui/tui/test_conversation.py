@@ -153,7 +153,7 @@ async def test_files_and_commands_are_completed(shop: Path) -> None:
         sent = next(message for message in driven.model.transcript.messages if message.speaker == "user")
         assert len(sent.content) == 2
         await driven.press(*"/thou")
-        await driven.shows("/thought", "Think aloud.")
+        await driven.shows("/thought", "Send a thought.")
         await driven.press("tab")
         assert driven.pane.composer.text == "/thought "
 

@@ -33,10 +33,8 @@ PING_EVERY = 20.0  # seconds; a WebSocket peer that is silent for twice as long 
 TEMPORARY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another attempt may succeed
 LONGEST_PAUSE = 5.0  # seconds between two attempts
 SHORTEST_PAUSE = 0.25  # seconds between two attempts when a caller waits
-MAX_RETURNS, RETURN_RATE = (
-    100,
-    10.0,
-)  # reconnects allowed at once, and per second, whether or not messages passed
+MAX_RETURNS = 100  # reconnects allowed at once, whether or not messages passed
+RETURN_RATE = 10.0  # reconnects allowed per second
 
 # Headers that carry a credential, and words that mark the names of other such headers.
 CREDENTIALS = ("authorization", "cookie", "api-key", "apikey", "token", "secret", "password", "credential")
@@ -105,7 +103,7 @@ def read_url(url: str, headers: Mapping[str, str] | None = None) -> tuple[Addres
         raise AgentStartError(f"a {parts.scheme}:// URL needs a host")
     target = _read_target(parts.path, parts.query)
     host, zone = _read_zone(parts.hostname)
-    address = Address(parts.scheme, _read_host(host), port or PORTS[parts.scheme], target, zone)
+    address = Address(parts.scheme, _read_host(host), port or PORTS[parts.scheme], target, zone=zone)
     sent = [_read_header(name, value) for name, value in (headers or {}).items()]
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -80,7 +80,8 @@ class Receipt:
 
     def __init__(self) -> None:
         self.count = 0  # the number of the last received frame
-        self._bytes = 0  # bytes received since the last acknowledgement
+        self.received = 0  # bytes
+        self._acknowledged = 0  # of these
 
     def admit(self, number: int | None) -> bool:
         """Whether a frame is the next one; false for a repeated one, raises OutOfOrder for any other."""
@@ -105,15 +106,24 @@ class Receipt:
 
     def add(self, size: int) -> bool:
         """Count received bytes; true when they should be acknowledged."""
-        self._bytes += size
-        return self._bytes >= ACKNOWLEDGE_EVERY
+        self.received += size
+        return self.is_overdue
 
     @property
     def is_due(self) -> bool:
         """Whether received frames are not acknowledged yet."""
-        return self._bytes > 0
+        return self.received > self._acknowledged
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether so many bytes are not acknowledged that the peer may wait for it before it sends more."""
+        return self.received - self._acknowledged >= ACKNOWLEDGE_EVERY
 
     def tell(self) -> int:
-        """The number to acknowledge now."""
-        self._bytes = 0
+        """The number to acknowledge now, on a socket that is dropped unless the number arrives."""
+        self._acknowledged = self.received
         return self.count
+
+    def note_acknowledged(self, received: int) -> None:
+        """Note that the peer knows of the first so many received bytes."""
+        self._acknowledged = max(self._acknowledged, received)

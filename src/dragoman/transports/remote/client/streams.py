@@ -19,7 +19,9 @@ from ..addresses import (
     GENERATION,
     LAST_EVENT,
     LAST_WORDS,
+    LONGEST_PAUSE,
     SESSION,
+    SHORTEST_PAUSE,
     SILENCE,
     TEMPORARY,
     Persistence,
@@ -191,11 +193,23 @@ class StreamsForm:
             task.add_done_callback(self._opening.discard)
 
     async def _acknowledge(self) -> None:
-        """Acknowledge the events received, apart from the POSTs, which may have to wait for their turn."""
+        """Acknowledge the events received, apart from the POSTs, which may have to wait for their turn.
+
+        The server may send nothing more until this arrives.  So it is sent again if it fails, and also if more
+        events arrived meanwhile, because no later event may remind us.
+        """
+        pause = SHORTEST_PAUSE
         try:
-            headers = [JSON, (CONNECTION, self._id), (LAST_EVENT, str(self._heard.tell()))]
-            with contextlib.suppress(OSError, TimeoutError):  # the next acknowledgement covers this one
-                await self._wire.link.ask("POST", headers, timeout=SILENCE)
+            while self._heard.is_overdue:
+                received = self._heard.received
+                headers = [JSON, (CONNECTION, self._id), (LAST_EVENT, str(self._heard.count))]
+                with contextlib.suppress(OSError, TimeoutError):
+                    reply, _ = await self._wire.link.ask("POST", headers, timeout=SILENCE)
+                    if reply.is_good:
+                        self._heard.note_acknowledged(received)
+                        continue
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
         finally:
             self._acknowledging = None
 
