@@ -258,7 +258,7 @@ async def test_a_session_has_a_limit_that_the_error_names() -> None:
             await run(terminals, "true")
         assert refused.value.data == {"kind": "terminal_limit", "limit": 2, "scope": "session"}
         await terminals.create("other", execution("true", cwd="/"))
-        with pytest.raises(Overloaded, match="this host has 3 terminals"):
+        with pytest.raises(Overloaded, match="this host has reached its limit of 3 terminals"):
             await terminals.create("third", execution("true", cwd="/"))
         await terminals.release("s", first.id)
         await run(terminals, "true")
