@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
@@ -26,6 +26,7 @@ TESTS = Path(__file__).parent.parent / "tests"
 SERVERS = {"ours": WIRES, "uvicorn": WIRES[:2], "hypercorn": WIRES, "granian": WIRES}
 CONNECTIONS = 200
 PROMPTS = 300
+LIMIT = 120.0  # seconds for one sample, after which the server has failed
 
 
 @contextmanager
@@ -100,6 +101,11 @@ MEASURES = (
 )
 
 
+async def _bounded(measurement: Awaitable[float]) -> float:
+    async with asyncio.timeout(LIMIT):
+        return await measurement
+
+
 def measured(servers: Sequence[str], repeat: int, share: float) -> Iterator[str]:
     yield "| | " + " | ".join(servers) + " |"
     yield "| --- |" + " ---: |" * len(servers)
@@ -110,7 +116,7 @@ def measured(servers: Sequence[str], repeat: int, share: float) -> Iterator[str]
                 for server, figures in samples.items():
                     print(f"{name} {wire} {server} {turn + 1}/{repeat}", file=sys.stderr)
                     try:
-                        figures.append(asyncio.run(measure(server, wire, max(1, int(size * share)))))
+                        figures.append(asyncio.run(_bounded(measure(server, wire, max(1, int(size * share))))))
                     except Exception as exc:
                         print(f"{server} fails: {exc!r}", file=sys.stderr)
             cells = [shown.format(statistics.median(samples[one])) if samples.get(one) else "-" for one in servers]

@@ -421,6 +421,7 @@ class Connection:
     def hang_up(self) -> None:
         """End the connection from our side; `run` returns when everything is settled."""
         if self.closed is None:
+            self._flush()  # what was said before, such as an answer whose batch is not sent yet
             own(self._transport.close(), "hanging up")
 
     async def close(self) -> None:
