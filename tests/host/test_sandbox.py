@@ -124,7 +124,7 @@ async def test_with_a_bubblewrap_that_does_not_wrap_nothing_runs(
     monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
     async with Terminals(sandbox=Sandbox()) as terminals:
         # the latter where the user in the sandbox cannot run the interpreter of these tests
-        with pytest.raises(SandboxUnavailable, match="can be escaped|could not be tested"):
+        with pytest.raises(SandboxUnavailable, match=r"can be escaped|could not be tested"):
             await terminals.create("s", execution("touch", ["ran"], cwd=str(workspace)))
     assert not (workspace / "ran").exists()
 
