@@ -183,7 +183,7 @@ def _has_bytes(value: Any) -> str | None:
 _vouched: dict[int, tuple[Any, Any, Raw]] = {}  # by their identity, and so kept: values, their types, their bytes
 
 
-def vouched(value: T, tp: type[T]) -> T:
+def constant_result(value: T, tp: type[T]) -> T:
     """A constant that is given as a result over and over: checked and encoded now, and never again."""
     data = encode(value)
     assert misfit(data, tp) is None
@@ -298,7 +298,7 @@ def _fields(raw: Raw, tp: type[Struct], path: str) -> dict[str, Any]:
         except Invalid:
             if field.reading == "lenient" or (field.reading == "nullable" and value == _NULL):
                 kept[field.name] = _empty(field.type)
-            elif not field.forgives:
+            elif not field.has_fallback:
                 raise
     return kept
 
@@ -316,7 +316,7 @@ class _Field(Struct):
         return self.reading in ("lenient", "sifted") or (not self.required and self.reading is None)
 
     @property
-    def forgives(self) -> bool:
+    def has_fallback(self) -> bool:
         """Whether a value that does not fit is as good as none."""
         return not self.required and self.reading in (None, "whole")
 

@@ -107,7 +107,7 @@ def _read_long(frame: bytes) -> Envelope:
     """As `read_message`, going through the whole of it as few times as possible."""
     check_text(frame)
     message = read_envelope(frame)
-    if _is_snug(frame, message):  # then all levels but the first are in there
+    if _fills_frame(frame, message):  # then all levels but the first are in there
         for payload in (message.params, message.result, message.error):
             check_depth(payload, 1)
     else:
@@ -125,7 +125,7 @@ def is_message(frame: bytes, expected: Envelope) -> bool:
         return False
 
 
-def _is_snug(frame: bytes, message: Envelope) -> bool:
+def _fills_frame(frame: bytes, message: Envelope) -> bool:
     """Whether the members that were read leave no room in the frame for any other."""
     size = _FIXED
     if message.id is not UNSET:

@@ -15,7 +15,7 @@ from torture.search_trees import compare_with_git, compare_with_naive_search
 from dragoman.coder import call
 from dragoman.coder.search.lines import MAX_FILE, Matcher
 from dragoman.coder.search.literals import finder
-from dragoman.coder.search.messages import Hits, Looked, SearchRequest
+from dragoman.coder.search.messages import FileMatches, SearchCounts, SearchRequest
 from dragoman.coder.search.process import found
 
 from .desk import desk, results
@@ -208,7 +208,7 @@ async def test_a_search_that_takes_too_long_shows_what_it_found(
 async def test_a_file_in_a_directory_that_became_a_link_is_not_shown(tmp_path: Path) -> None:
     written(tmp_path, elsewhere__key="needle\n")
     os.symlink(tmp_path / "elsewhere", tmp_path / "src")
-    looked = Looked()
+    looked = SearchCounts()
     assert Matcher("needle").hits(str(tmp_path / "src" / "key"), looked) is None
     assert (looked.files, looked.unreadable.first) == (0, [str(tmp_path / "src" / "key")])
 
@@ -254,7 +254,7 @@ def test_no_glob_and_no_gitignore_takes_long(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text(f"{'*a' * 60}b\n{'**/a/' * 20}**/b\n{'**/' * 50}b\n")
     for glob in ("**/" * 50 + "x", "**/a/" * 20 + "x", "*a" * 100 + "x"):
         *hits, looked = found(SearchRequest(str(tmp_path), str(tmp_path), glob, "needle"))
-        assert (hits, isinstance(looked, Looked) and looked.others) == ([], 2)
+        assert (hits, isinstance(looked, SearchCounts) and looked.others) == ([], 2)
 
 
 async def test_a_name_with_a_line_break_is_one_line(tmp_path: Path) -> None:
@@ -323,4 +323,4 @@ def test_an_expression_without_a_word_means_the_same_in_every_line(
     for end in ("\n", "\r\n"):  # which are read in two ways
         (tmp_path / "a").write_text("abcd\nx 123\nwxyz de\n\n123456789\nklmnopqrst", newline=end)
         said = found(SearchRequest(str(tmp_path), str(tmp_path), "", pattern))
-        assert [number for each in said if isinstance(each, Hits) for number, _ in each.lines] == numbers
+        assert [number for each in said if isinstance(each, FileMatches) for number, _ in each.lines] == numbers

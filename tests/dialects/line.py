@@ -62,7 +62,7 @@ class Line:
         """The time has come for everything that waits for it."""
         wakes, self.wakes = self.wakes, []
         for edge, key in wakes:
-            self._deal(edge, self.edges[edge].woken(key))
+            self._deal(edge, self.edges[edge].timer_due(key))
 
     def take(self, end):
         """The next message that has arrived."""

@@ -119,7 +119,7 @@ def test_an_agent_is_told_of_no_output_before_it_knows_the_terminal() -> None:
     made = edge.outward({"id": asked["id"], "result": {"terminalId": "t", "pid": 7}})
     assert [(message.get("id"), message.get("method")) for message in made.onward] == [("c", None)]
     ((_, key),) = made.wakes
-    (told,) = edge.woken(key).back
+    (told,) = edge.timer_due(key).back
     assert (told["method"], told["params"]["data"]) == ("terminal/output", "early")
 
 

@@ -466,7 +466,7 @@ def test_no_message_is_too_odd_for_a_translator(dialect, peer):
             for one in (*translation.onward, *translation.back):
                 json.dumps(one)
             for _, key in translation.wakes:
-                t.woken(key)
+                t.timer_due(key)
 
     holds()
 

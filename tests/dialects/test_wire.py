@@ -243,8 +243,8 @@ def test_no_message_whatever_its_shape_is_too_much_for_a_translator(dialect, pee
                         back({"jsonrpc": "2.0", "id": message.get("id"), "result": result})
                     back({"jsonrpc": "2.0", "id": message.get("id"), "error": 5})
                 for _, key in translation.wakes:
-                    t.woken(key)
-                    t.woken(key)
+                    t.timer_due(key)
+                    t.timer_due(key)
 
 
 class Strict(Agent):

@@ -30,7 +30,7 @@ class Storage:
         self.leases: dict[str, tuple[str, int]] = {}
         self.facts: dict[tuple[str, Key], Fact] = {}
         self.blobs: dict[tuple[str, str], bytes] = {}
-        self.doomed: set[str] = set()
+        self.marked_for_deletion: set[str] = set()
         self.is_full = self.is_losing = False
         self.is_open = asyncio.Event()
         self.is_open.set()
@@ -95,15 +95,15 @@ class MemoryEngine:
         self._storage.logs.pop(session, None)
         for key in [key for key in self._storage.blobs if key[0] == session]:
             del self._storage.blobs[key]
-        self._storage.doomed.discard(session)
+        self._storage.marked_for_deletion.discard(session)
 
-    async def doom(self, session: str) -> None:
+    async def mark_for_deletion(self, session: str) -> None:
         await self._write()
-        self._storage.doomed.add(session)
+        self._storage.marked_for_deletion.add(session)
 
-    async def doomed(self) -> Sequence[str]:
+    async def marked_for_deletion(self) -> Sequence[str]:
         await asyncio.sleep(0)
-        return sorted(self._storage.doomed)
+        return sorted(self._storage.marked_for_deletion)
 
     async def identity(self, *, is_new: bool = False) -> str:
         return "us"

@@ -281,10 +281,10 @@ async def test_what_is_forgotten_is_found_nowhere(engine: Engine) -> None:
     await engine.append(lease, [entry(1)], after=0)
     await engine.append(other, [entry(1)], after=0)
     name = await engine.put_blob(lease, b"large")
-    await engine.doom("s")
-    assert await engine.doomed() == ["s"]
+    await engine.mark_for_deletion("s")
+    assert await engine.marked_for_deletion() == ["s"]
     await engine.forget("s")
-    assert await engine.doomed() == []
+    assert await engine.marked_for_deletion() == []
     assert (await engine.last("s"), await engine.read("s")) == (0, [])
     with pytest.raises(EngineFailure):
         await anext(engine.blob("s", name))

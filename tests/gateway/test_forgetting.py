@@ -36,14 +36,14 @@ async def test_a_deletion_that_was_cut_short_is_known_and_can_be_finished(tmp_pa
     lease = await engine.acquire("s", "us", 60)
     await engine.append(lease, [LogEntry("agent", b"watermark" * 2900)] * 200, 0)
     forgetting = asyncio.create_task(engine.forget("s"))
-    while not await engine.doomed():
+    while not await engine.marked_for_deletion():
         assert await engine.last("s")
     forgetting.cancel()
     await asyncio.wait([forgetting])
     await engine.close()
     engine = SqliteEngine(tmp_path)
-    assert await engine.doomed() == ["s"]
+    assert await engine.marked_for_deletion() == ["s"]
     await engine.forget("s")
-    assert await engine.doomed() == []
+    assert await engine.marked_for_deletion() == []
     assert b"watermark" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
     await engine.close()

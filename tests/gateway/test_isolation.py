@@ -18,7 +18,7 @@ from dragoman.errors import AgentStartError
 from dragoman.foundation.places import open_place
 from dragoman.gateway.access.checks import Checks
 from dragoman.gateway.agents.upstream import Hosted
-from dragoman.host.isolation import isolation, way_out
+from dragoman.host.isolation import isolation, network_proxy
 from dragoman.host.terminals.sandbox import landlock
 from dragoman.host.terminals.sandbox.sandbox import Sandbox
 
@@ -336,7 +336,7 @@ sys.stdin.read()
 
 async def test_the_way_out_of_one_person_is_not_another_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who holds as many connections as there may be holds their own."""
-    monkeypatch.setattr(way_out, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(network_proxy, "MOST_CONNECTIONS", 2)
     for name in ("ann", "bob"):
         place = tmp_path / "work" / name
         place.mkdir(parents=True)

@@ -99,7 +99,7 @@ async def test_a_gateway_deletes_what_is_beyond_its_retention_and_what_was_half_
     await grown(tmp_path, a1=1, a2=40, b1=50, b2=1)
     engine = SqliteEngine(tmp_path)
     for id in ("b1", "b2"):
-        await engine.doom(id)  # as a deletion leaves it that was cut short at its beginning
+        await engine.mark_for_deletion(id)  # as a deletion leaves it that was cut short at its beginning
     await engine.close()
     with contextlib.closing(sqlite3.connect(tmp_path / "gateway.db", isolation_level=None)) as db:
         db.execute("UPDATE facts SET value = ? WHERE kind = 'session' AND key = 'b2'", (b"damaged",))

@@ -171,7 +171,7 @@ async def test_a_workspaces_rules_are_trusted_by_path_and_content(root, store):
     assert not await Permissions(rules=untrusted).decide("s", read(root), workspace=root)
     store.trust(*untrusted.untrusted)
     assert await Permissions(rules=rules()).decide("s", read(root), workspace=root)
-    store.distrust(untrusted.untrusted[0])
+    store.revoke_trust(untrusted.untrusted[0])
     assert not await Permissions(rules=rules()).decide("s", read(root), workspace=root)
     store.trust(*untrusted.untrusted)
     (root / "permissions.toml").write_text(ALL_FILES + "# changed\n")
@@ -230,7 +230,7 @@ async def test_a_file_that_cannot_be_read_approves_nothing_and_is_left_as_it_is(
         for change in (
             lambda store=again: store.remember(kept("x")),
             lambda store=again: store.trust("/other.toml", "digest"),
-            lambda store=again: store.distrust("/rules.toml"),
+            lambda store=again: store.revoke_trust("/rules.toml"),
             lambda store=again: store.revoke(),
         ):
             with pytest.raises(ApprovalsError, match=r"approvals\.json cannot be read: .*Mend it, or move it away"):

@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from dragoman.coder.search.messages import Hits, Looked, SearchRequest
+from dragoman.coder.search.messages import FileMatches, SearchCounts, SearchRequest
 from dragoman.coder.search.process import found
 from dragoman.host.trees.walking import files
 
@@ -76,8 +76,8 @@ def compare_with_naive_search(count: int) -> None:
                 if lines := _naive_lines(data, encoding, compiled):
                     expected[str(number)] = lines
             *hits, looked = found(SearchRequest(str(root), str(root), "", pattern, ignore_case))
-            assert isinstance(looked, Looked) and looked.done and looked.files == len(written)
-            assert {Path(h.path).name: [n for n, _ in h.lines] for h in hits if isinstance(h, Hits)} == expected
+            assert isinstance(looked, SearchCounts) and looked.done and looked.files == len(written)
+            assert {Path(h.path).name: [n for n, _ in h.lines] for h in hits if isinstance(h, FileMatches)} == expected
 
     compare()
 
@@ -157,10 +157,10 @@ def compare_with_git(count: int) -> None:
                         (root / directory / ".gitignore").write_text("\n".join(lines))
                 listed = _git(root, "ls-files", "-o", "--exclude-standard", "-z").split("\0")
                 expected = {name for name in listed if name}
-                ours = {os.path.relpath(path, root) for path in files(str(root), str(root), Looked())}
+                ours = {os.path.relpath(path, root) for path in files(str(root), str(root), SearchCounts())}
                 assert ours == expected, (ignored, excluded)
                 for below in [each for each in NAMES if (root / each).is_dir()]:
-                    inside = {os.path.relpath(each, root) for each in files(str(root / below), str(root), Looked())}
+                    inside = {os.path.relpath(each, root) for each in files(str(root / below), str(root), SearchCounts())}
                     assert inside >= {name for name in expected if name.startswith(f"{below}/")}
 
         compare()

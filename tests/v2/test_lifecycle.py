@@ -462,7 +462,7 @@ def test_commands_that_come_with_a_session_are_told_after_it() -> None:
     done = edge.inward({"id": opened, "result": {"sessionId": "t", "availableCommands": [command]}})
     assert [answer["result"] for answer in done.onward] == [{"sessionId": "t"}]
     ((_, key),) = done.wakes
-    (update,) = updates(edge.woken(key).onward)
+    (update,) = updates(edge.timer_due(key).onward)
     assert update["availableCommands"] == [{"name": "plan", "description": "d", "input": {"hint": "h"}}]
 
 

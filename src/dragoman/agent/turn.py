@@ -22,7 +22,7 @@ from .runs import Permission, TerminalRun, ToolRun
 
 if TYPE_CHECKING:
     from ..mcp import ServerApprovals, SessionTools
-    from ..mcp.permissions import Gate
+    from ..mcp.permissions import CallCheck
     from ..mcp.questions import Sampler
 
 MAX_ID = 256  # characters of a message's id
@@ -139,19 +139,19 @@ class AgentSession:
         self,
         *,
         sampling: "Sampler | None" = None,
-        gate: "Gate | None" = None,
+        check_call: "CallCheck | None" = None,
         approvals: "ServerApprovals | None" = None,
     ) -> "SessionTools":
         """Give the session's MCP servers: `async with session.tools() as tools:` in a turn.
 
         They start with the first block and end with the session.  `sampling` answers what servers ask of the
-        agent's model, which is refused without it; `gate` decides on calls instead of the user and their rules;
+        agent's model, which is refused without it; `check_call` decides on calls instead of the user and their rules;
         `approvals` remembers which servers were allowed.  The options count when this is first called.
         """
         if self._tools is None:
             from ..mcp import SessionTools
 
-            self._tools = SessionTools(self, sampling=sampling, gate=gate, approvals=approvals)
+            self._tools = SessionTools(self, sampling=sampling, check_call=check_call, approvals=approvals)
         return self._tools
 
     async def end(self) -> None:

@@ -21,7 +21,7 @@ STOP_REASONS: tuple[str, ...] = typing.get_args(s.StopReason)
 _arrived: ContextVar["RunningTurn"] = ContextVar("arrived")
 
 # The answer to nearly every prompt: made, checked and encoded once.
-_PLAIN = {reason: codec.vouched(s.PromptResponse(stop_reason=reason), s.PromptResponse) for reason in STOP_REASONS}
+_PLAIN = {reason: codec.constant_result(s.PromptResponse(stop_reason=reason), s.PromptResponse) for reason in STOP_REASONS}
 
 
 class RunningTurn:

@@ -148,7 +148,7 @@ def _open_closed_streams() -> None:
     """Open closed standard streams to /dev/null, so that no later file gets their descriptors."""
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
-            _lead_nowhere(fd)
+            _point_to_null(fd)
             setattr(sys, name, os.fdopen(fd, mode, closefd=False))
 
 
@@ -158,10 +158,10 @@ def _drop_output() -> None:
         try:
             stream.flush()
         except OSError:
-            _lead_nowhere(stream.fileno())
+            _point_to_null(stream.fileno())
 
 
-def _lead_nowhere(fd: int) -> None:
+def _point_to_null(fd: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, fd)
     if nowhere != fd:

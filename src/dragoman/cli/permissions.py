@@ -78,8 +78,8 @@ def _judge(rules: "Rules", operation: "Operation", place: "Circumstances") -> No
     verdict = scrutiny.judged(rules, [operation], place, roots, ())
     for doubt in scrutiny.doubts(operation, ()):
         print(f"asked about whatever the rules say: {doubt}")
-    for rule, bearing in rules_about(rules, operation, place):
-        print(f"{rule.where}: {bearing} about this: {rule.effect} {covered(rule)}")
+    for rule, relevance in rules_about(rules, operation, place):
+        print(f"{rule.where}: {relevance} about this: {rule.effect} {covered(rule)}")
     if verdict is None:
         print("no rule: the preset decides, or the user is asked")
     else:

@@ -277,7 +277,7 @@ class Coder(Agent):
             return turn.prompt
         from ..mcp import McpFailure
 
-        await conversation.equip(turn)
+        await conversation.load_tools(turn)
         try:
             found = await conversation.servers.command(turn) if conversation.servers else None
         except McpFailure as exc:
@@ -303,7 +303,7 @@ class Coder(Agent):
             await self._tell_model(turn, conversation)
             return await self.review(turn)
         await self._tell_model(turn, conversation)
-        await conversation.equip(turn, model=model, web=self._fetch)
+        await conversation.load_tools(turn, model=model, web=self._fetch)
         parts, unread = parts_of(prompt, model.takes)
         if unread:
             await turn.session.notice(f"{model.name} cannot read the attachments", ", ".join(unread), "warning")

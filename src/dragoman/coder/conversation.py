@@ -21,7 +21,7 @@ from .context.kept_history import KeptHistory
 from .model.port import Finished, Model, TokenUsage, answer_of
 from .modes import DEFAULT
 from .permissions import CoderPermissions
-from .toolbox import USUAL, Foreign, Toolbox
+from .toolbox import USUAL, ForeignTool, Toolbox
 from .tools import ApplyPatch, AskAssistant, AskUser, FetchUrl, Tool, UseSkill
 from .warning import warned
 from .workplace import Workplace
@@ -53,7 +53,7 @@ class Conversation:
         self.toolbox = Toolbox(())
         self.has_languages = True  # language servers may be used
         self._told_table = False  # the user was told that the table of language servers is wrong
-        self._language_tools: list[Foreign] = []
+        self._language_tools: list[ForeignTool] = []
         self._left_out: set[str] = set()  # foreign tools that a provider refused
         self._faulty: set[str] = set()  # and those whose faults the user was told
         self.servers: SessionTools | None = None  # None: not yet connected
@@ -135,7 +135,7 @@ class Conversation:
         """The name of the model the user has it answered by."""
         return str(self.session.config("model"))
 
-    async def equip(self, turn: Turn, *, model: Model | None = None, web: bool = False) -> None:
+    async def load_tools(self, turn: Turn, *, model: Model | None = None, web: bool = False) -> None:
         """Make the tools ready: our own, and those of the session's MCP servers, which may ask the model.
 
         `web` lets the model visit pages, and search for them where its provider can.
@@ -187,7 +187,7 @@ class Conversation:
             every = [*self._language_tools, *tools]
             self.toolbox.set_foreign(tool for tool in every if tool.spec.name not in self._left_out)
 
-    async def _found_languages(self, turn: Turn) -> list[Foreign]:
+    async def _found_languages(self, turn: Turn) -> list[ForeignTool]:
         """The tools of language servers, where any is installed."""
         from .tools.languages import language_tools
 

@@ -25,7 +25,7 @@ from .model.port import (
     ModelError,
     ModelRefused,
     ModelRequest,
-    Said,
+    TextDelta,
     Thought,
     TokenUsage,
     TooLong,
@@ -102,7 +102,7 @@ class Loop:
             return "cancelled"
         except (ModelRefused, TooLong) as exc:
             # Else every later prompt would be refused for it.
-            words = f"{exc}. {TAKEN_OUT}" if conversation.history.retreat() else str(exc)
+            words = f"{exc}. {TAKEN_OUT}" if conversation.history.remove_new() else str(exc)
             raise ModelError(words) from exc
         finally:
             await self._wind_up()
@@ -149,10 +149,10 @@ class Loop:
     async def _left_out(self, why: str) -> bool:
         """Leave out the part that the provider may have refused, where possible, and tell the user."""
         conversation = self._conversation
-        if tool := conversation.toolbox.blamed(why, conversation.mode):
+        if tool := conversation.toolbox.refused_tool(why, conversation.mode):
             conversation.leave_out(tool)
             words = f"The tool {tool} is left out of this session"
-        elif conversation.history.lighten():
+        elif conversation.history.shrink_new():
             words = "The newest attachments or results are left out of the conversation"
         elif conversation.history.flatten():
             words = "The older conversation is told to the model as plain text"
@@ -180,7 +180,7 @@ class Loop:
         async with contextlib.aclosing(told(self._model, request, self._limits.silence)) as events:
             async for event in events:
                 match event:
-                    case Said(text=text):
+                    case TextDelta(text=text):
                         self._partial += sound(text)
                         await self._turn.say(sound(text))
                     case Thought(text=text):

@@ -28,7 +28,7 @@ from ..host.addresses import origin
 from ..host.display import COMMAND_LIMIT, is_elided, visible
 from ..host.operations import Execute, FileDelete, FileRead, FileWrite, McpTool, NetworkAccess, Operation
 from ..host.permissions import scrutiny
-from ..host.permissions.hard_links import Twins, has_other_names
+from ..host.permissions.hard_links import HardLinks, has_other_names
 from ..host.permissions.rules.matching import Circumstances, is_in
 from ..host.permissions.rules.rules import Rules, Verdict, user_file
 from .markdown import fenced
@@ -115,7 +115,7 @@ class CoderPermissions:
         verdict = self._judged(operation)
         doubts = self._doubts(operation, verdict)
         if isinstance(operation, _FILES) and not doubts and has_other_names(operation.path):
-            doubts = await asyncio.to_thread(self._other_names, operation, Twins(self.roots))
+            doubts = await asyncio.to_thread(self._other_names, operation, HardLinks(self.roots))
         is_allowed = self._is_settled(operation) or (verdict is not None and verdict.effect == "allow")
         return is_allowed, doubts
 
@@ -159,19 +159,19 @@ class CoderPermissions:
         real = os.path.realpath(path)
         return any(is_in(real, root) for root in self.roots)
 
-    def may_show(self, paths: Iterable[str], twins: Twins) -> set[str]:
+    def may_show(self, paths: Iterable[str], hard_links: HardLinks) -> set[str]:
         """The files that may be listed and searched without a question."""
-        return {path for path in paths if self._may_show(FileRead(path=path), twins)}
+        return {path for path in paths if self._may_show(FileRead(path=path), hard_links)}
 
-    def _may_show(self, operation: FileRead, twins: Twins) -> bool:
+    def _may_show(self, operation: FileRead, hard_links: HardLinks) -> bool:
         verdict = self._judged(operation)
         if (verdict is not None and verdict.effect == "deny") or self._doubts(operation, verdict):
             return False
-        return not (has_other_names(operation.path) and self._other_names(operation, twins))
+        return not (has_other_names(operation.path) and self._other_names(operation, hard_links))
 
-    def _other_names(self, operation: FileRead | FileWrite | FileDelete, twins: Twins) -> list[str]:
+    def _other_names(self, operation: FileRead | FileWrite | FileDelete, hard_links: HardLinks) -> list[str]:
         """Why a file must be asked about that has other names: one of those is protected."""
-        if (twin := twins.of(operation.path)) is None:
+        if (twin := hard_links.of(operation.path)) is None:
             return []
         other, protection = twin
         if isinstance(operation, FileRead) and not protection.secret:

@@ -134,7 +134,7 @@ async def _model(coder: "Coder", turn: Turn, conversation: Conversation, wanted:
 
 async def _servers(coder: "Coder", turn: Turn, conversation: Conversation, rest: str) -> None:
     """Show the session's MCP servers and their tools."""
-    await conversation.equip(turn)
+    await conversation.load_tools(turn)
     there = {server.name: server for server in (conversation.servers.servers if conversation.servers else ())}
     lines = []
     for config in turn.session.mcp_servers:

@@ -38,7 +38,7 @@ _PLACE = re.compile(
 )
 
 
-class Foreign(Struct, frozen=True):
+class ForeignTool(Struct, frozen=True):
     """A tool that is not ours: how the model is told of it, and how a call of it is made into one of ours."""
 
     spec: ToolSpec
@@ -48,11 +48,11 @@ class Foreign(Struct, frozen=True):
 class Toolbox:
     """Tools by their names: of ours these, and foreign ones."""
 
-    def __init__(self, kinds: Iterable[type[Tool]], foreign: Iterable[Foreign] = ()) -> None:
+    def __init__(self, kinds: Iterable[type[Tool]], foreign: Iterable[ForeignTool] = ()) -> None:
         self._kinds: Mapping[str, type[Tool]] = {kind.name: kind for kind in kinds}
         self.set_foreign(foreign)
 
-    def set_foreign(self, foreign: Iterable[Foreign]) -> None:
+    def set_foreign(self, foreign: Iterable[ForeignTool]) -> None:
         """Have these foreign tools instead of others."""
         self._foreign = {tool.spec.name: tool for tool in foreign}
 
@@ -64,7 +64,7 @@ class Toolbox:
         ours = [spec_of(kind) for name, kind in self._kinds.items() if name not in left_out]
         return [*ours, *(tool.spec for tool in self._foreign.values())]
 
-    def blamed(self, words: str, mode: str) -> str | None:
+    def refused_tool(self, words: str, mode: str) -> str | None:
         """The foreign tool that a provider names in a refusal: by its name, or by its place among those offered."""
         if named := next((name for name in self._foreign if re.search(rf"\b{re.escape(name)}\b", words)), None):
             return named

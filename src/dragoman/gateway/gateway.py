@@ -28,7 +28,7 @@ from .agents.upstream import Hosted
 from .chores import Chore, GatewayChores
 from .log import summary
 from .log.engine import DamagedLog, Engine, EngineFailure, Lease
-from .log.moments import Moments
+from .log.clock import IncreasingClock
 from .log.records import changed, members, raw
 from .log.retention import EVERY, ROUND, SOON, Expiry, Retention, forget_session
 from .log.session_facts import MAX_STATED, MEMBER, Detached, ListedSession, SessionFacts
@@ -76,7 +76,7 @@ class Gateway:
         self.budget = GatewayBudget(limits, lambda name: self.metrics.refusals.add(1, name))
         self.logins = Logins()
         self._errands = DetachedWork()
-        self.moments = Moments(engine)
+        self.clock = IncreasingClock(engine)
         self.workspaces = Workspaces(checks.workspace)
         self.processes = Processes(agents, self.workspaces, self.budget, self.metrics, self._errands, clock)
         self.live: dict[str, HostedSession] = {}
@@ -101,7 +101,7 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         self._owner = await self.engine.identity(is_new=self._takes_over)
-        await self.moments.begin()
+        await self.clock.begin()
         self.workspaces.hold()
         self.chores.begin(Chore("upkeep", lambda: self.upkeep(), RENEW_EVERY))
         self.chores.begin(Chore("log", self.engine.check, CHECK_EVERY, first=0.0))
@@ -111,7 +111,7 @@ class Gateway:
     async def __aexit__(self, *_: object) -> None:
         await self.chores.end()
         with contextlib.suppress(Error):
-            await self.moments.keep()
+            await self.clock.keep()
         await self._close_all()
         await self._errands.ended()
         await self.processes.close()
@@ -157,7 +157,7 @@ class Gateway:
         if self.is_draining:
             raise draining()
         self.checks.opening(found, self.limits)
-        cwd, now = self.workspaces.settle(found, principal), self.moments.now()
+        cwd, now = self.workspaces.settle(found, principal), self.clock.now()
         await self.checks.reach(found)
         await self._room_to_keep(principal)
         opening = raw({name: value for name, value in found.items() if name != "sessionId"})
@@ -398,7 +398,7 @@ class Gateway:
         """Renew leases, save what is known of sessions, mend logs, and end what nobody needs."""
         try:
             await look_after(self, list(self.live.values()))
-            await self.moments.keep()
+            await self.clock.keep()
         finally:
             for session in list(self.live.values()):
                 if self._idle.lasts(session.id, IDLE, is_idle=session.is_idle):

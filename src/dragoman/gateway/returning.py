@@ -142,7 +142,7 @@ class Returning:
                     raise ConnectionClosed(str(self.remote.closed))
                 log.info("the gateway is away (%s); trying to come back", self.remote.closed)
                 self._serve_line(await self._persistence.persist(self._return))
-                self._persistence.reward()
+                self._persistence.note_success()
         except Exception as exc:
             log.error("the gateway cannot be reached any more: %s", exc)
             why = f"the gateway cannot be reached any more: {exc}"

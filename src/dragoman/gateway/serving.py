@@ -31,7 +31,7 @@ from .log.sqlite import SqliteEngine
 from .operations.admin import admin_socket
 from .operations.apart import OwnFiles, keep_apart
 from .operations.figures import watched
-from .operations.handover import Estate, Predecessor, hand_over
+from .operations.handover import Handover, Predecessor, hand_over
 from .operations.leaving import leave
 from .operations.log_budget import logging_within
 from .operations.offline import only_one
@@ -131,8 +131,8 @@ async def serving(
             force = OptionsInForce(options, gateway, web, tls, own)
             on_hangup(lambda: reload(force, reread))
             go = functools.partial(_begin_to_leave, gateway, web, server, stop)
-            estate = Estate(lambda: (server.descriptor, held.lock), go)
-            hand_over_to = functools.partial(hand_over, estate)
+            handover = Handover(lambda: (server.descriptor, held.lock), go)
+            hand_over_to = functools.partial(hand_over, handover)
             await stack.enter_async_context(admin_socket(gateway, options.state, stop, hand_over_to))
             await stack.enter_async_context(web.watching())
             await stack.enter_async_context(watched(gateway))

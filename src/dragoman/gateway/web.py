@@ -165,7 +165,7 @@ class Web:
     async def _serve(self, wire: AcceptedTransport) -> None:
         agent = self._agent(wire.request.path)
         assert agent is not None
-        who, erred = _whose(wire).name, functools.partial(self._erred, wire)
+        who, erred = _principal_of(wire).name, functools.partial(self._erred, wire)
         try:
             share = self.gateway.budget.take("connections", who)
         except Overloaded as exc:  # others were admitted at the same moment
@@ -185,7 +185,7 @@ class Web:
         """A client has sent what is wrong; one that does nothing else is sent away."""
         self._errors.failed(wire.id)
         if self._errors.wait(wire.id) and not wire.is_over:
-            who, where = _whose(wire).name, wire.request.peer
+            who, where = _principal_of(wire).name, wire.request.peer
             log.warning("sent away for %d wrong frames in a minute: %s, at %s", ERRORS, who, where)
             self.gateway.metrics.refusals.add(1, "abuse")
             wire.end("too many wrong frames", ABUSIVE)
@@ -208,12 +208,12 @@ class Web:
             self.admission.refresh()
         finally:
             for wire in list(self._wires.values()):
-                if not self.admission.still_holds(_whose(wire)):
+                if not self.admission.still_holds(_principal_of(wire)):
                     self.gateway.metrics.refusals.add(1, "revoked")
                     wire.end("the credential is no longer good", REVOKED)
 
 
-def _whose(wire: AcceptedTransport) -> Principal:
+def _principal_of(wire: AcceptedTransport) -> Principal:
     assert isinstance(wire.principal, Principal)
     return wire.principal
 

@@ -19,7 +19,7 @@ from .listings import ToolInfo
 
 MAX_NAMED = 200  # characters in which an option says what it covers
 
-Gate = Callable[[Turn, ToolRun, ToolInfo, Mapping[str, object]], Awaitable[None]]  # raises McpFailure
+CallCheck = Callable[[Turn, ToolRun, ToolInfo, Mapping[str, object]], Awaitable[None]]  # raises McpFailure
 
 
 class ToolPermissions:

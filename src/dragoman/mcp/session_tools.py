@@ -16,7 +16,7 @@ from .commands import PREFIX, arguments_of, command_of
 from .connections import McpFailure
 from .contents import PromptMessage, ToolResult
 from .listings import PromptInfo, ResourceTemplate, ToolInfo, named
-from .permissions import Gate, ToolPermissions
+from .permissions import CallCheck, ToolPermissions
 from .questions import Sampler
 from .servers import SessionServer
 from .trust import ServerApprovals, ServerTrust, approvals_file
@@ -40,14 +40,14 @@ class SessionTools:
         session: AgentSession,
         *,
         sampling: Sampler | None = None,
-        gate: Gate | None = None,
+        check_call: CallCheck | None = None,
         approvals: ServerApprovals | None = None,
     ) -> None:
         self.servers: Sequence[SessionServer] = ()
         self.failures: dict[str, str] = {}
         self._session = session
         self._sampling = sampling
-        self._gate = gate or ToolPermissions().admit
+        self._check_call = check_call or ToolPermissions().admit
         self._trust = ServerTrust(session, approvals or ServerApprovals(approvals_file()))
         self._opening = asyncio.Lock()
         self._is_open = False
@@ -104,7 +104,7 @@ class SessionTools:
         given = arguments or {}
         title = f"{info.server}: {info.title or info.name}"
         async with turn.tool(title, name=f"mcp__{info.server}__{info.name}", raw_input=dict(given)) as call:
-            await self._gate(turn, call, info, given)
+            await self._check_call(turn, call, info, given)
             await call.start()
             result = await self.run(call, info, given)
             for block in result.content:

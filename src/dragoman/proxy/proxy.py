@@ -22,7 +22,7 @@ from ..connection.remotes import RemoteAgent, RemoteClient
 from ..errors import brief
 from ..events import Call, Method, Verbatim
 from ..roles import AgentRole, ClientRole, methods
-from .relaying import InHand, Lane, Passage, Relayed, relayed, session_of
+from .relaying import HandledRequest, Lane, Passage, Relayed, relayed, session_of
 
 _TO_AGENT = frozenset(map(id, methods(AgentRole).values()))
 
@@ -64,7 +64,7 @@ class Proxy(AgentRole, ClientRole):
         def seen(method: Method) -> Method:
             """Wrap a method for the lane: with the request being handled, or with the notification in its order."""
             if method.is_request:
-                return self._named(replace(method, accept=functools.partial(InHand, lane, back)), back)
+                return self._named(replace(method, accept=functools.partial(HandledRequest, lane, back)), back)
             handler = functools.partial(_tell_in_turn, lane, method.handler)
             return replace(method, handler=handler)
 

@@ -74,14 +74,14 @@ class Lane:
     def note(self, method: Method, params: Any) -> None:
         """Send a notification from a handler, in that handler's place in the order."""
         self.sink.note(method, params)
-        self.mind_room()
+        self.hold_while_full()
 
     def _forward(self, frame: bytes) -> None:
         if not self.sink.closed:
             self.sink.forward(frame)
-            self.mind_room()
+            self.hold_while_full()
 
-    def mind_room(self) -> None:
+    def hold_while_full(self) -> None:
         """Hold the source while the sink is full."""
         if self.sink.is_full:
             self._held.begin()
@@ -99,7 +99,7 @@ class Lane:
             step()
             return
         self._waiting.setdefault(session, deque()).append((size, step))
-        self._mind_waiting(size)
+        self._count_waiting(size)
 
     def take(self, session: str | None) -> None:
         """Note that a handler has a message of a session; a message without a session counts for all sessions."""
@@ -116,7 +116,7 @@ class Lane:
         steps = self._waiting.get(session)
         while steps and not self._is_blocked(session):
             size, step = steps.popleft()
-            self._mind_waiting(-size)
+            self._count_waiting(-size)
             step()
         if not steps and self._waiting.get(session) is steps:
             self._waiting.pop(session, None)
@@ -124,7 +124,7 @@ class Lane:
     def _is_blocked(self, session: str | None) -> bool:
         return None in self._in_hand or session in self._in_hand
 
-    def _mind_waiting(self, size: int) -> None:
+    def _count_waiting(self, size: int) -> None:
         self._size += size
         if (self._size > MAX_WAITING) != self._is_held:
             self._is_held = not self._is_held
@@ -151,7 +151,7 @@ class Passage:
             self._give(Reply(0, error=exc))
         else:
             self._lane.passed[self._id] = self._key
-            self._lane.mind_room()
+            self._lane.hold_while_full()
 
     def _answered(self, reply: Reply) -> None:
         self._back.in_turn(self._session, functools.partial(self._give, reply))
@@ -164,7 +164,7 @@ class Passage:
         if self._opened and reply.error is None:
             self._opened(reply.result)
         self._lane.source.give(self._key, reply.result, _passed_on(reply.error))
-        self._back.mind_room()
+        self._back.hold_while_full()
 
     def cancel(self) -> None:
         """The source no longer wants the answer, or has disconnected; the request still gets an answer."""
@@ -190,7 +190,7 @@ def _passed_on(error: Exception | None) -> RpcError | None:
     return InternalError(str(error))
 
 
-class InHand:
+class HandledRequest:
     """A request that a handler has; no message of its session overtakes it or its answer."""
 
     def __init__(self, lane: Lane, back: Lane, call: Call) -> None:
@@ -214,7 +214,7 @@ class InHand:
         self._lane.source.give(self._call.key, None, RequestCancelled())
 
     async def _handle(self, handler: Callable[[Any], Awaitable[Any]] | None, params: Any) -> Any:
-        in_hand.set(self)
+        handled_request.set(self)
         self._lane.source.after_answer(self._done)
         assert handler
         return await handler(params)
@@ -249,13 +249,13 @@ class InHand:
             self._back.let_go(self._session)
 
 
-in_hand: ContextVar[InHand | None] = ContextVar("in_hand", default=None)
+handled_request: ContextVar[HandledRequest | None] = ContextVar("handled_request", default=None)
 
 
 async def relayed(source: Connection, onward: Connection, method: Method, params: Any) -> Any:
     """Call the next connection; a cancel is passed on, and the answer is awaited if it is wanted."""
     answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-    hand = in_hand.get()
+    hand = handled_request.get()
 
     def settle(reply: Reply) -> None:
         if not answer.done():

@@ -284,7 +284,7 @@ class _Durable(Agent):
         try:
             await self._ours(params.session_id)
         except SessionUnknown:  # perhaps deleted, while somebody kept its traces from being cleared away
-            await self.store.run(lambda db: db.leave_no_trace())
+            await self.store.run(lambda db: db.remove_leftovers())
             return s.DeleteSessionResponse()
         await self._close_if_open(params.session_id)
         await self.store.run(lambda db: db.delete(params.session_id))

@@ -39,7 +39,7 @@ class Exhibition(Testy):
         offers = turn.client.offers
         await everything(turn, "")
         await asyncio.sleep(self.pause)
-        await _tried(turn, _grave(turn))
+        await _tried(turn, _dangerous_command(turn))
         await asyncio.sleep(self.pause)
         if offered(offers, "fs.write_text_file") and offered(offers, "fs.read_text_file"):
             await _tried(turn, _noted(turn))
@@ -59,7 +59,7 @@ async def _tried(turn: Turn, errand: Awaitable[object]) -> None:
         await turn.say(f"The client could not do that: {exc.message}. ")
 
 
-async def _grave(turn: Turn) -> None:
+async def _dangerous_command(turn: Turn) -> None:
     async with turn.tool("Do something grave", kind="execute", raw_input={"really": True}) as call:
         if await turn.ask(call) and offered(turn.client.offers, "terminal"):
             async with turn.terminal("echo", "hello") as terminal:

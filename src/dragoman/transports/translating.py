@@ -74,7 +74,7 @@ class TranslatingTransport:
         if back:
             # Not at once: the sender is not ready for messages until its own call has returned.
             asyncio.get_running_loop().call_soon(self._heard, back)
-        self._step_aside()
+        self._stop_translating()
 
     async def close(self) -> None:
         for wake in self._wakes.values():
@@ -96,7 +96,7 @@ class TranslatingTransport:
             self._heard(frames if self.translator is None else self._translated(frames))
             return
         for at, frame in enumerate(frames):
-            if (dialect := self._betrayed(frame)) is not None:
+            if (dialect := self._dialect_shown(frame)) is not None:
                 if at:
                     self._heard(frames[:at])
                 self._settle(dialect)
@@ -104,7 +104,7 @@ class TranslatingTransport:
                 return
         self._heard(frames)
 
-    def _betrayed(self, frame: bytes | Oversize) -> str | None:
+    def _dialect_shown(self, frame: bytes | Oversize) -> str | None:
         """The dialect that a frame shows, or `v1`; None for a frame that shows none."""
         message = _read(frame)
         if message is None:
@@ -195,7 +195,7 @@ class TranslatingTransport:
             heard += became
             if answers:
                 self._deliver(answers)
-        self._step_aside()
+        self._stop_translating()
         return heard
 
     def _taken_apart(self, frames: list[bytes | Oversize]) -> list[bytes | Oversize]:
@@ -265,7 +265,7 @@ class TranslatingTransport:
         if self.translator is None:
             return
         try:
-            translation = self.translator.woken(key)
+            translation = self.translator.timer_due(key)
         except Exception:
             log.exception("a translator of %s could not continue", self.dialect)
             return
@@ -275,7 +275,7 @@ class TranslatingTransport:
         if translation.onward:
             self._heard([_encode(message) for message in translation.onward])
 
-    def _step_aside(self) -> None:
+    def _stop_translating(self) -> None:
         if self.translator is not None and self.translator.is_idle:
             self.translator, self.dialect = None, CANONICAL
 

@@ -1,6 +1,6 @@
 """The one way into a conversation's history: every part is checked and bounded before it is kept.
 
-A part that one provider refuses would make it refuse every later request.  `lighten`, `flatten` and `retreat` take
+A part that one provider refuses would make it refuse every later request.  `shrink_new`, `flatten` and `remove_new` take
 out what was refused all the same, the newest first.
 """
 
@@ -88,14 +88,14 @@ class KeptHistory(Sequence[Message]):
 
     # Content that a provider refused
 
-    def lighten(self) -> bool:
+    def shrink_new(self) -> bool:
         """Remove the new media, or if there are none the new results; false when there are neither."""
         new = self._messages[self._taken :]
         lighter = [_without_media(message) for message in new]
-        if not _is_lighter(lighter, new):
+        if not _is_smaller(lighter, new):
             lighter = [_without_results(message) for message in new]
         self._messages[self._taken :] = lighter
-        return _is_lighter(lighter, new)
+        return _is_smaller(lighter, new)
 
     def flatten(self) -> bool:
         """Turn old messages into plain text; false where a provider has accepted them, or there are none."""
@@ -106,7 +106,7 @@ class KeptHistory(Sequence[Message]):
         self._taken, self._is_proven = len(told), True
         return True
 
-    def retreat(self) -> bool:
+    def remove_new(self) -> bool:
         """Take out all that is new; false when there is nothing."""
         new = self._messages[self._taken :]
         del self._messages[self._taken :]
@@ -223,7 +223,7 @@ def _without_media(message: Message) -> Message:
     return message
 
 
-def _is_lighter(lighter: Sequence[Message], new: Sequence[Message]) -> bool:
+def _is_smaller(lighter: Sequence[Message], new: Sequence[Message]) -> bool:
     """Whether anything was taken out: what is sent differs, and not only the kind of sequence it is kept in."""
     return msgspec.json.encode(lighter) != msgspec.json.encode(new)
 

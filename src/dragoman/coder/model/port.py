@@ -52,7 +52,7 @@ class TokenUsage(Struct, frozen=True):
         return TokenUsage(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
 
 
-class Said(Struct, frozen=True):
+class TextDelta(Struct, frozen=True):
     text: str
 
 
@@ -81,7 +81,7 @@ class Finished(Struct, frozen=True):
     cost: float | None = None  # in US dollars, where prices are known
 
 
-Event = Said | Thought | CallStarted | CallGrew | Finished
+Event = TextDelta | Thought | CallStarted | CallGrew | Finished
 
 
 class Model(Protocol):

@@ -35,7 +35,7 @@ from .port import (
     ModelRefused,
     ModelRequest,
     ModelSilent,
-    Said,
+    TextDelta,
     Stop,
     Thought,
     TokenUsage,
@@ -269,9 +269,9 @@ def _is_blank(part: m.ModelResponsePart) -> bool:
 def _events(happened: Any, ids: dict[int, str]) -> Iterator[Event]:
     match happened:
         case m.PartStartEvent(part=m.TextPart(content=text)) if text:
-            yield Said(text)
+            yield TextDelta(text)
         case m.PartDeltaEvent(delta=m.TextPartDelta(content_delta=text)) if text:
-            yield Said(text)
+            yield TextDelta(text)
         case m.PartStartEvent(part=m.ThinkingPart(content=text)) if text:
             yield Thought(text)
         case m.PartDeltaEvent(delta=m.ThinkingPartDelta(content_delta=text)) if text:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ...foundation.documents import Json
 from ..context.history import ModelReply, ToolUse, size
-from .port import CallGrew, CallStarted, Event, Finished, ModelRequest, Said, Stop, Thought, TokenUsage
+from .port import CallGrew, CallStarted, Event, Finished, ModelRequest, TextDelta, Stop, Thought, TokenUsage
 
 
 class _Call(Struct, frozen=True):
@@ -99,7 +99,7 @@ class ScriptedModel:
             match word:
                 case str():
                     text += word
-                    yield Said(word)
+                    yield TextDelta(word)
                 case _Thought():
                     yield Thought(word.text)
                 case _Call(name=name, arguments=arguments):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ...errors import Error
 from ...foundation.programs import own_command, own_environment
-from .messages import MOST_FOUND, Hits, Looked, Message, SearchRefused, SearchRequest
+from .messages import MOST_FOUND, FileMatches, SearchCounts, Message, SearchRefused, SearchRequest
 
 PATIENCE = 30.0  # seconds
 PORTION = 256 * 1024  # bytes that are read at once
@@ -17,20 +17,20 @@ PORTION = 256 * 1024  # bytes that are read at once
 MayShow = Callable[[Iterable[str]], set[str]]
 
 
-class Unfit(Error):
+class UnusableSearch(Error):
     """Nothing can be searched for like that; the words are for the model."""
 
 
 class Found(Struct):
-    """The findings that may be shown, and the number of files looked at."""
+    """The findings that may be shown, and the number of files searched."""
 
-    hits: list[Hits]
-    looked: Looked
+    hits: list[FileMatches]
+    counts: SearchCounts
     has_more: bool = False
     timed_out: bool = False
     left: int = MOST_FOUND
 
-    def add(self, more: Iterable[Hits]) -> None:
+    def add(self, more: Iterable[FileMatches]) -> None:
         """Take findings as long as there is room."""
         for hits in more:
             lines = hits.lines[: self.left]
@@ -45,15 +45,15 @@ async def sought(request: SearchRequest, may_show: MayShow) -> Found:
 
     The limit counts what is shown, so that files which may not be shown take nobody's place.
     """
-    found = Found([], Looked())
+    found = Found([], SearchCounts())
     try:
         async with asyncio.timeout(PATIENCE), contextlib.aclosing(_heard(request)) as heard:
             async for messages in heard:
                 for message in messages:
                     if isinstance(message, SearchRefused):
-                        raise Unfit(message.why)
-                    if isinstance(message, Looked):
-                        found.looked = message
+                        raise UnusableSearch(message.why)
+                    if isinstance(message, SearchCounts):
+                        found.counts = message
                 found.add(await asyncio.to_thread(_shown, messages, may_show))
                 if found.has_more:
                     break
@@ -62,8 +62,8 @@ async def sought(request: SearchRequest, may_show: MayShow) -> Found:
     return found
 
 
-def _shown(messages: Sequence[Message], may_show: MayShow) -> list[Hits]:
-    hits = [message for message in messages if isinstance(message, Hits)]
+def _shown(messages: Sequence[Message], may_show: MayShow) -> list[FileMatches]:
+    hits = [message for message in messages if isinstance(message, FileMatches)]
     allowed = may_show([each.path for each in hits]) if hits else set()
     return [each for each in hits if each.path in allowed]
 
@@ -86,12 +86,12 @@ async def _heard(request: SearchRequest) -> AsyncGenerator[list[Message]]:
             *lines, rest = (rest + data).split(b"\n")
             messages = [msgspec.json.decode(line, type=Message) for line in lines]
             is_done = any(
-                isinstance(each, SearchRefused) or (isinstance(each, Looked) and each.done) for each in messages
+                isinstance(each, SearchRefused) or (isinstance(each, SearchCounts) and each.done) for each in messages
             )
             yield messages
         await process.wait()  # it has closed its end, so that there is nobody to kill
         if not is_done:
-            raise Unfit("The search broke off; search a smaller part.")
+            raise UnusableSearch("The search broke off; search a smaller part.")
     finally:
         if process.returncode is None:
             process.kill()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ...host.trees import ignoring
 from .literals import finder, spans_lines, stays_in_line
-from .messages import MOST_FOUND, Hits, Looked
+from .messages import MOST_FOUND, FileMatches, SearchCounts
 
 MAX_FILE = 32 * 1024 * 1024  # bytes of a file that are searched
 MAX_SHOWN = 400  # characters of a line that are shown
@@ -36,12 +36,12 @@ class Matcher:
         self._find = finder(self._pattern)
         self._stays_in_line = stays_in_line(self._pattern)
 
-    def hits(self, path: str, looked: Looked) -> Hits | None:
+    def hits(self, path: str, counts: SearchCounts) -> FileMatches | None:
         """The matches in a file; unsearched parts are noted."""
         try:
             descriptor = os.open(path, ignoring.FLAGS)
         except OSError:
-            looked.unreadable.add(path)
+            counts.unreadable.add(path)
             return None
         try:
             data = _data(descriptor)
@@ -49,16 +49,16 @@ class Matcher:
             if hits and not _is_at(descriptor, path):
                 raise OSError("it is another file by now")
         except OSError:
-            looked.unreadable.add(path)
+            counts.unreadable.add(path)
             return None
         finally:
             os.close(descriptor)
-        looked.files += 1
+        counts.files += 1
         if len(data) > MAX_FILE:
-            looked.cut.add(path)
+            counts.cut.add(path)
         return hits
 
-    def _hits(self, path: str, data: bytes) -> Hits | None:
+    def _hits(self, path: str, data: bytes) -> FileMatches | None:
         if data.startswith(UTF_16):
             data = data.decode("utf-16", "replace").encode()
         data = data.removeprefix(UTF_8)
@@ -66,7 +66,7 @@ class Matcher:
         if not lines:
             return None
         is_binary = b"\0" in data[:BINARY]
-        return Hits(path, () if is_binary else lines, is_binary)
+        return FileMatches(path, () if is_binary else lines, is_binary)
 
     def _lines(self, data: bytes) -> Iterator[tuple[int, str]]:
         if self._find is None and self._stays_in_line and b"\r" not in data and (text := _text(data)) is not None:

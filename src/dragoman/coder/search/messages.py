@@ -23,7 +23,7 @@ class SearchRequest(Struct, frozen=True):
     ignore_case: bool = False
 
 
-class Hits(Struct, frozen=True, tag="hits"):
+class FileMatches(Struct, frozen=True, tag="hits"):
     """A file that fits, with its matching lines: their numbers and the text around the match."""
 
     path: str
@@ -43,7 +43,7 @@ class FileList(Struct):
             self.first.append(name)
 
 
-class Looked(Struct, tag="looked"):
+class SearchCounts(Struct, tag="counts"):
     """Counts of files that were and were not searched, so far or, if `done`, in total."""
 
     files: int = 0  # searched, or listed
@@ -61,4 +61,4 @@ class SearchRefused(Struct, frozen=True, tag="refused"):
     why: str
 
 
-Message = Hits | Looked | SearchRefused
+Message = FileMatches | SearchCounts | SearchRefused

@@ -9,7 +9,7 @@ import msgspec
 
 from ...host.trees.walking import files, fitting
 from .lines import Matcher, Unsearchable
-from .messages import Hits, Looked, Message, SearchRefused, SearchRequest
+from .messages import FileMatches, SearchCounts, Message, SearchRefused, SearchRequest
 
 LONGEST = 60  # seconds after which the process ends itself, should nobody be left to end it
 EVERY = 0.5  # seconds after which it says how far it is
@@ -17,7 +17,7 @@ EVERY = 0.5  # seconds after which it says how far it is
 
 def found(request: SearchRequest) -> Iterator[Message]:
     """The matches of a request, file by file, and at the end the counts of searched files."""
-    looked = Looked()
+    counts = SearchCounts()
     try:
         matcher = Matcher(request.pattern, ignore_case=request.ignore_case) if request.pattern else None
     except Unsearchable as exc:
@@ -26,19 +26,19 @@ def found(request: SearchRequest) -> Iterator[Message]:
     # A file that is named is searched, whatever its name fits.
     fits = fitting(request.glob, request.root, request.top) if request.glob else None
     told = time.monotonic()
-    for path in files(request.root, request.top, looked):
+    for path in files(request.root, request.top, counts):
         if fits and path != request.root and not fits(path):
-            looked.others += 1
+            counts.others += 1
         elif matcher is None:
-            looked.files += 1
-            yield Hits(path)
-        elif hits := matcher.hits(path, looked):
+            counts.files += 1
+            yield FileMatches(path)
+        elif hits := matcher.hits(path, counts):
             yield hits
         if time.monotonic() - told > EVERY:
             told = time.monotonic()
-            yield looked
-    looked.done = True
-    yield looked
+            yield counts
+    counts.done = True
+    yield counts
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from ...mcp.contents import words_of
 from ..context.history import Media, Part, TextPart, sound
 from ..model.port import ToolSpec
 from ..model.schemas import schema_fault
-from ..toolbox import Foreign
+from ..toolbox import ForeignTool
 from ..workplace import Workplace
 from .files import MAX_MEDIA
 from .tool import Failed, Tool, Work, said
@@ -71,9 +71,9 @@ def _media(block: s.ContentBlock, takes: frozenset[str]) -> list[Part]:
     return [Media(media_type, data)]
 
 
-def tools_of(tools: SessionTools) -> tuple[list[Foreign], dict[str, str]]:
+def tools_of(tools: SessionTools) -> tuple[list[ForeignTool], dict[str, str]]:
     """All tools of all servers, under names that any provider takes; and why some of them cannot be used."""
-    found: dict[str, Foreign] = {}
+    found: dict[str, ForeignTool] = {}
     faults: dict[str, str] = {}
     for info in tools:
         name = _name(info.server, info.name, {*found, *faults})
@@ -82,7 +82,7 @@ def tools_of(tools: SessionTools) -> tuple[list[Foreign], dict[str, str]]:
             faults[name] = f"{info.name} of {info.server} describes its arguments wrongly: {fault}"
             continue
         words = sound(info.description)[:1000].strip() or f"{info.name} of {info.server}"
-        found[name] = Foreign(ToolSpec(name, words, parameters), _maker(tools, info))
+        found[name] = ForeignTool(ToolSpec(name, words, parameters), _maker(tools, info))
     return list(found.values()), faults
 
 

@@ -10,7 +10,7 @@ from ...agent.runs import ToolRun
 from ...agent.turn import Turn
 from ...errors import RpcError
 from ...host.operations import FileRead
-from ...host.permissions.hard_links import Twins
+from ...host.permissions.hard_links import HardLinks
 from ...lsp import (
     REQUESTS,
     LanguageAnswer,
@@ -29,7 +29,7 @@ from ..files.project_files import FileVersions, UnreadableFile
 from ..files.reviewing import findings_in
 from ..model.port import ToolSpec
 from ..permissions import Denied, Rejected
-from ..toolbox import Foreign
+from ..toolbox import ForeignTool
 from ..workplace import Workplace
 from .tool import Failed, Tool, Work, said, spec_named
 
@@ -80,9 +80,9 @@ class LanguageCall(Tool):
             await work.place.write_together(work.turn, work.call, changes)
 
 
-def language_tools() -> list[Foreign]:
+def language_tools() -> list[ForeignTool]:
     """What the model is offered where a language server is installed."""
-    return [Foreign(_spec(kind), _maker(kind)) for kind in REQUESTS]
+    return [ForeignTool(_spec(kind), _maker(kind)) for kind in REQUESTS]
 
 
 def _spec(kind: type[LanguageRequest]) -> ToolSpec:
@@ -135,11 +135,11 @@ async def _ask(turn: Turn, call: ToolRun, place: Workplace, server: LanguageServ
 
 
 def _reader(turn: Turn, place: Workplace) -> Reader:
-    twins = Twins(place.permissions.roots)
+    hard_links = HardLinks(place.permissions.roots)
 
     async def read(path: str) -> str | None:
         try:
-            return await place.text(turn, path) if place.permissions.may_show([path], twins) else None
+            return await place.text(turn, path) if place.permissions.may_show([path], hard_links) else None
         except (UnreadableFile, RpcError):
             return None
 

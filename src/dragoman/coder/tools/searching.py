@@ -13,11 +13,11 @@ from msgspec import Meta
 
 from ... import schema as s
 from ...host.display import visible
-from ...host.permissions.hard_links import Twins
+from ...host.permissions.hard_links import HardLinks
 from ..context.history import Part
-from ..search.finding import PATIENCE, Found, Unfit, sought
+from ..search.finding import PATIENCE, Found, UnusableSearch, sought
 from ..search.lines import MAX_FILE
-from ..search.messages import MOST_FOUND, FileList, Looked, SearchRequest
+from ..search.messages import MOST_FOUND, FileList, SearchCounts, SearchRequest
 from ..workplace import Workplace
 from .tool import Failed, Tool, Work, said
 
@@ -103,11 +103,11 @@ class _Sought:
         request = SearchRequest(
             self._real, os.path.realpath(self._work.place.session.cwd), glob, pattern, ignore_case
         )
-        twins = Twins(self._work.place.permissions.roots)
+        hard_links = HardLinks(self._work.place.permissions.roots)
         async with self._work.place.searches:
             try:
-                found = await sought(request, lambda paths: self._may_show(paths, twins))
-            except Unfit as exc:
+                found = await sought(request, lambda paths: self._may_show(paths, hard_links))
+            except UnusableSearch as exc:
                 raise Failed(str(exc)) from exc
         if found.timed_out and not found.hits:
             raise Failed(
@@ -123,47 +123,47 @@ class _Sought:
         """A path in one line; a line break in a name would make a line of its own of the rest."""
         return visible(self._work.place.shown(self.named(path)), limit=MAX_PATH)
 
-    def _may_show(self, paths: Iterable[str], twins: Twins) -> set[str]:
+    def _may_show(self, paths: Iterable[str], hard_links: HardLinks) -> set[str]:
         names = {self.named(path): path for path in paths}
-        return {names[name] for name in self._work.place.permissions.may_show(names, twins)}
+        return {names[name] for name in self._work.place.permissions.may_show(names, hard_links)}
 
     async def told(self, shown: Sequence[str], found: Found, glob: str) -> str:
         """The findings and the unsearched files, in words."""
-        lines = [*shown] or [_nothing(found.looked, glob)]
+        lines = [*shown] or [_nothing(found.counts, glob)]
         if found.has_more:
             lines.append(f"(The first {MOST_FOUND}; there are more. Narrow it down.)")
         if found.timed_out:
             lines.append(f"({_ended(found)} Search a smaller part for the rest.)")
-        looked = found.looked
-        if looked.cut.count:
-            names = await asyncio.to_thread(self._names, looked.cut)
+        counts = found.counts
+        if counts.cut.count:
+            names = await asyncio.to_thread(self._names, counts.cut)
             lines.append(f"(Only the first {MAX_FILE // 2**20} MiB were searched of {names}.)")
-        if looked.unreadable.count:
-            lines.append(f"(Not readable: {await asyncio.to_thread(self._names, looked.unreadable)}.)")
-        if looked.nameless:
-            lines.append(f"(Not searched, as their names are not text: {looked.nameless:,}.)")
+        if counts.unreadable.count:
+            lines.append(f"(Not readable: {await asyncio.to_thread(self._names, counts.unreadable)}.)")
+        if counts.nameless:
+            lines.append(f"(Not searched, as their names are not text: {counts.nameless:,}.)")
         return "\n".join(lines)
 
     def _names(self, names: FileList) -> str:
         """Files by name, those alone that may be shown."""
-        allowed = self._may_show(names.first, Twins(self._work.place.permissions.roots))
+        allowed = self._may_show(names.first, HardLinks(self._work.place.permissions.roots))
         first = [self.shown(path) for path in names.first if path in allowed]
         count = f"{names.count} file{'s' if names.count > 1 else ''}"
         return f"{count}: {', '.join(first)}{', …' if len(first) < names.count else ''}" if first else count
 
 
-def _nothing(looked: Looked, glob: str) -> str:
+def _nothing(counts: SearchCounts, glob: str) -> str:
     """That nothing was found, and in what."""
-    if not looked.files and looked.others:
-        return f"No file fits {glob}; there are {looked.others:,} others."
-    files = "the only file" if looked.files == 1 else f"the {looked.files:,} files"
+    if not counts.files and counts.others:
+        return f"No file fits {glob}; there are {counts.others:,} others."
+    files = "the only file" if counts.files == 1 else f"the {counts.files:,} files"
     said = f"Nothing found in {files} there; protected ones are not looked at."
-    if looked.ignored:
+    if counts.ignored:
         said += (
-            f" Ignored by version control: {looked.ignored:,} of the files and directories; to look there, name it."
+            f" Ignored by version control: {counts.ignored:,} of the files and directories; to look there, name it."
         )
     return said  # nor is it told whether protected files would fit
 
 
 def _ended(found: Found) -> str:
-    return f"The search was ended after {PATIENCE:.0f} s and {found.looked.files:,} files."
+    return f"The search was ended after {PATIENCE:.0f} s and {found.counts.files:,} files."

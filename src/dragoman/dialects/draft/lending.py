@@ -7,7 +7,7 @@ files, listings and watches.
 
 from ...foundation.documents import Document, Json, document, string
 from ..engine.flows import Ask, Flow, Pause, StartFlow, Steps
-from ..engine.shapes import Pair, command_line, margin
+from ..engine.shapes import Pair, command_line, meta_of
 from .sessions import DraftSessions
 from .terminals import CREATE, DraftTerminal
 
@@ -99,7 +99,7 @@ class DraftLending(DraftSessions):
         status = document(self.told_by_us((yield asked)))
         timed_out = status.get("timedOut") is True
         if status.get("exitCode") is None and status.get("signal") is None:
-            return {"exitCode": -1, "timedOut": timed_out, **margin(status)}
+            return {"exitCode": -1, "timedOut": timed_out, **meta_of(status)}
         return self.ended(params["terminalId"], status, timed_out)
 
     def kill_at_host(self, params: Document) -> Flow:

@@ -14,7 +14,7 @@ from ..engine.shapes import (
     Words,
     carried,
     carry,
-    margin,
+    meta_of,
     text_of,
 )
 from ..engine.translator import Peer, Surroundings, Translator
@@ -214,7 +214,7 @@ class DraftSessions(DraftTerminals):
             self._lose_definitions(result)
         kept.pop(MADE_UP, None)
         yield StartFlow(self._announce(id, is_news=not kept))
-        return {"sessionId": id, "createdAt": self.surroundings.now(), **margin(result), **kept}
+        return {"sessionId": id, "createdAt": self.surroundings.now(), **meta_of(result), **kept}
 
     def _learn_servers(self, servers: Json) -> None:
         """Note the ids of MCP servers that are reached through the connection."""
@@ -321,12 +321,12 @@ class DraftSessions(DraftTerminals):
             self._lose_definitions(result)
         session = self.sessions[id]
         mode = "default" if session.mode is None else session.mode
-        found = {"sessionId": id, "workingDirectory": cwd, "mode": mode, **margin(result)}
+        found = {"sessionId": id, "workingDirectory": cwd, "mode": mode, **meta_of(result)}
         return kept.get("result") or {**found, "configOptions": session.values(), "messageCount": count}
 
     def load_at_agent(self, params: Document) -> Flow:
         self.lose("session directory")
-        asked = {"sessionId": params["sessionId"], **margin(params)}
+        asked = {"sessionId": params["sessionId"], **meta_of(params)}
         answer = yield Ask("session/load", asked, to_peer=True)
         result = _loaded_inward(document(self.told_by_peer(answer)), self)
         self.passed("session/load", params, result)
@@ -365,7 +365,7 @@ class DraftSessions(DraftTerminals):
         answer = yield Ask("session/set_mode", {**said, "modeId": wanted})
         result, kept = carried(document(self.told_by_us(answer) or {}), self)
         self.sessions[id].mode = wanted
-        return {"previousMode": before, "currentMode": mode, **margin(result), **kept}
+        return {"previousMode": before, "currentMode": mode, **meta_of(result), **kept}
 
     def set_mode_at_agent(self, params: Document) -> Flow:
         said = {name: member for name, member in params.items() if name != "modeId"}
@@ -373,21 +373,21 @@ class DraftSessions(DraftTerminals):
         result = document(self.told_by_peer((yield asked)))
         self.sessions[params["sessionId"]].mode = result.get("currentMode") or params["modeId"]
         kept = {name: member for name, member in result.items() if name != "_meta"}
-        return carry(margin(result), kept, self)
+        return carry(meta_of(result), kept, self)
 
     def set_option_for_client(self, params: Document) -> Flow:
         id, key = params["sessionId"], string(params["key"])
         before = self.sessions[id].values().get(key)
         if key == APPROVAL and before is None:
             return self._approve(id, params["value"])
-        answer = yield from self._set_option(id, key, params["value"], margin(params))
+        answer = yield from self._set_option(id, key, params["value"], meta_of(params))
         result, kept = carried(document(answer), self)
         if not kept:
             self._lose_definitions(result)
             now, wanted = self.sessions[id].values().get(key), params["value"]
             kept = {"key": key, "currentValue": wanted if now in (None, config_value(wanted)) else now}
             kept |= {} if before is None else {"previousValue": before}
-        return {**kept, **margin(result)}
+        return {**kept, **meta_of(result)}
 
     def _approve(self, id: Json, value: Json) -> Document:
         """Ask a client for permission, unless it has turned that off."""
@@ -411,12 +411,12 @@ class DraftSessions(DraftTerminals):
     def set_option_at_agent(self, params: Document) -> Flow:
         params, kept = carried(params, self)
         said = {"sessionId": params["sessionId"], "key": params["configId"], "value": params["value"]}
-        said = {**said, **margin(params), **kept}
+        said = {**said, **meta_of(params), **kept}
         result = document(self.told_by_peer((yield Ask("session/set_config_option", said, to_peer=True))))
         session = self.sessions[params["sessionId"]]
         session.set_value(string(params["configId"]), config_value(result.get("currentValue", params["value"])))
         kept = {name: member for name, member in result.items() if name != "_meta"}
-        return carry({"configOptions": session.options, **margin(result)}, kept, self)
+        return carry({"configOptions": session.options, **meta_of(result)}, kept, self)
 
     # Logging in
 
@@ -430,14 +430,14 @@ class DraftSessions(DraftTerminals):
         if "error" in answer and (error := document(answer["error"])).get("code") in REFUSALS:
             return {"success": False, "error": error.get("message", "")}
         result, kept = carried(document(self.told_by_us(answer) or {}), self)
-        return {"success": True, **margin(result), **kept}
+        return {"success": True, **meta_of(result), **kept}
 
     def authenticate_at_agent(self, params: Document) -> Flow:
         params, kept = carried(params, self)
-        said = {"method": params["methodId"], "credentials": {}, **margin(params), **kept}
+        said = {"method": params["methodId"], "credentials": {}, **meta_of(params), **kept}
         result = document(self.told_by_peer((yield Ask("authenticate", said, to_peer=True))))
         if result.get("success") is False:
             reason = str(result.get("error") or "the agent gave no reason")
             raise Fault(-32000, f"Authentication failed: {reason}", {"kind": "auth_failed", "reason": reason})
-        told = margin(result)
+        told = meta_of(result)
         return carry(told, {"expiresAt": result["expiresAt"]}, self) if "expiresAt" in result else told

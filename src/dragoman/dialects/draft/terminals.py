@@ -4,7 +4,7 @@ from collections import deque
 
 from ...foundation.documents import Document, Json, document, number, string
 from ..engine.flows import Ask, Fault, Flow, Pause, StartFlow, Steps
-from ..engine.shapes import SIGNALS, Fields, NamedValues, carried, carry, command_line, exit_code, margin
+from ..engine.shapes import SIGNALS, Fields, NamedValues, carried, carry, command_line, exit_code, meta_of
 from ..engine.translator import Peer, Remembered, Surroundings
 from .updates import DraftUpdates
 
@@ -197,7 +197,7 @@ class DraftTerminals(DraftUpdates):
         """How a command ended, in the dialect's form."""
         if terminal := self.terminals.get(id):
             terminal.exit = status
-        result = {"exitCode": exit_code(status), "timedOut": timed_out, **margin(status)}
+        result = {"exitCode": exit_code(status), "timedOut": timed_out, **meta_of(status)}
         return result if status.get("signal") is None else {**result, "signal": status["signal"]}
 
     def kill_for_agent(self, params: Document) -> Flow:
@@ -208,13 +208,13 @@ class DraftTerminals(DraftUpdates):
         said = self.with_session(params, "signal", "force")
         kept: Document = {name: params[name] for name in ("signal", "force") if name in params}
         asked = Ask("terminal/kill", carry(said, kept, self) if kept else said)
-        return {"killed": True, **margin(self.told_by_us((yield asked)))}
+        return {"killed": True, **meta_of(self.told_by_us((yield asked)))}
 
     def release_for_agent(self, params: Document) -> Flow:
         if terminal := self.terminals.get(params["terminalId"]):
             terminal.release()
         result = self.told_by_us((yield Ask("terminal/release", self.with_session(params))))
-        return {"released": True, **margin(result)}
+        return {"released": True, **meta_of(result)}
 
     def with_session(self, params: Document, *left_out: str) -> Document:
         said = {name: member for name, member in params.items() if name not in left_out}
@@ -237,7 +237,7 @@ class DraftTerminals(DraftUpdates):
         if early:
             terminal.add(early.output)
             terminal.errors = early.errors
-        return {"terminalId": result["terminalId"], **margin(result)}
+        return {"terminalId": result["terminalId"], **meta_of(result)}
 
     def _check_room(self) -> None:
         """Refuse a terminal above the number that the client runs at once."""
@@ -278,12 +278,12 @@ class DraftTerminals(DraftUpdates):
             terminal.exit = _status(document(told["result"]))
 
     def wait_at_client(self, params: Document) -> Flow:
-        said = {"terminalId": params["terminalId"], **margin(params)}
+        said = {"terminalId": params["terminalId"], **meta_of(params)}
         result = document(self.told_by_peer((yield Ask("terminal/wait_for_exit", said, to_peer=True))))
         status = _status(result)
         if terminal := self.terminals.get(params["terminalId"]):
             terminal.exit = status
-        return {**status, **margin(result)}
+        return {**status, **meta_of(result)}
 
     def kill_at_client(self, params: Document) -> Flow:
         return (yield from self._ask_client("terminal/kill", params))
@@ -295,8 +295,8 @@ class DraftTerminals(DraftUpdates):
 
     def _ask_client(self, method: str, params: Document) -> Flow:
         params, kept = carried(params, self)
-        said = {"terminalId": params["terminalId"], **margin(params), **kept}
-        return margin(self.told_by_peer((yield Ask(method, said, to_peer=True))))
+        said = {"terminalId": params["terminalId"], **meta_of(params), **kept}
+        return meta_of(self.told_by_peer((yield Ask(method, said, to_peer=True))))
 
 
 CREATE = Fields(shapes={"env": ENV}, carried=["timeout"], lost={"outputByteLimit": None, "sessionId": None})

@@ -8,7 +8,7 @@ updates, content and terminals are in the modules beside it.
 from ...foundation.documents import Document, Json, document, documents, number, string
 from ..engine.codes import Codes
 from ..engine.flows import Ask, Fault, Flow, Tell
-from ..engine.shapes import MADE_UP, Fields, Pair, carried, carry, margin, tool_text
+from ..engine.shapes import MADE_UP, Fields, Pair, carried, carry, meta_of, tool_text
 from ..engine.translator import MethodRow, Peer, Surroundings, Translator
 from .handshake import GREETING, WELCOME
 from .lending import FILES, LENT, OURS, DraftLending
@@ -76,7 +76,7 @@ UTF8 = {None, "utf-8", "utf8", "UTF-8", "UTF8", "ascii", "us-ascii"}
 def _read_inward(params: Document, t: "DraftSessions") -> Json:
     _must_be_utf8(params.get("encoding"))
     session_id = params.get("sessionId") or t.session_for(params["path"])
-    said = {"sessionId": session_id, "path": t.absolute(string(params["path"]), session_id), **margin(params)}
+    said = {"sessionId": session_id, "path": t.absolute(string(params["path"]), session_id), **meta_of(params)}
     start, end = params.get("startLine"), params.get("endLine")
     if start is not None:
         said["line"] = start
@@ -205,7 +205,7 @@ class Draft(DraftLending):
             {"optionId": id, "name": name, "kind": kind, "_meta": {"scope": granted.get("scope", "once")}}
             for id, (name, kind, granted) in SCOPES.items()
         ]
-        said = {"sessionId": params["sessionId"], "toolCall": call, "options": options, **margin(params)}
+        said = {"sessionId": params["sessionId"], "toolCall": call, "options": options, **meta_of(params)}
         asked = Ask("session/request_permission", carry(said, dict(params), self))
         result = document(self.told_by_us((yield asked)))
         outcome = document(result["outcome"])
@@ -213,8 +213,8 @@ class Draft(DraftLending):
             self.lose("margins")
         if outcome["outcome"] != "selected":
             self.lose("cancelled questions")
-            return {"granted": False, **margin(result)}
-        return {**SCOPES[outcome["optionId"]][2], **margin(result)}
+            return {"granted": False, **meta_of(result)}
+        return {**SCOPES[outcome["optionId"]][2], **meta_of(result)}
 
     def ask_client(self, params: Document) -> Flow:
         """Turn our agent's options into a question that a client of the dialect grants or refuses, with a scope."""
@@ -229,7 +229,7 @@ class Draft(DraftLending):
             "resource": known.get("subject") or known.get("title", ""),
             "reason": tool_text(call) or known.get("title", ""),
             "toolCallId": id,
-            **margin(params),
+            **meta_of(params),
         }
         if any(option.get("name") != _name(option) for option in options):
             self.lose("option names")
@@ -253,7 +253,7 @@ class Draft(DraftLending):
             if option is None:
                 raise Fault(-32603, "it was allowed once, and the agent offers no such choice")
         outcome = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
-        return {"outcome": outcome, **margin(result)}
+        return {"outcome": outcome, **meta_of(result)}
 
     # Files
 
@@ -262,7 +262,7 @@ class Draft(DraftLending):
             return (yield from self.read_at_host(params))
         answer = yield Ask("fs/read_text_file", _read_inward(params, self))
         result, kept = carried(document(self.told_by_us(answer)), self)
-        said = {"content": result["content"], "encoding": "utf-8", **margin(result)}
+        said = {"content": result["content"], "encoding": "utf-8", **meta_of(result)}
         if params.get("startLine") is None and params.get("endLine") is None:
             said["totalLines"] = _lines(string(said["content"]))
         return {**said, **kept}
@@ -288,11 +288,11 @@ class Draft(DraftLending):
             raise Fault(-32602, f"Invalid params: {place['path']} exists and is not to be overwritten")
         named = ("encoding", "createDirectories", "overwrite")
         extras: Document = {name: params[name] for name in named if name in params}
-        said = {**place, "content": params["content"], **margin(params)}
+        said = {**place, "content": params["content"], **meta_of(params)}
         asked = Ask("fs/write_text_file", carry(said, {**extras, MADE_UP: ["sessionId"]}, self))
         result, kept = carried(document(self.told_by_us((yield asked)) or {}), self)
         size = len(string(params["content"]).encode(errors="replace"))
-        return {"bytesWritten": size, "created": not is_there, **margin(result), **kept}
+        return {"bytesWritten": size, "created": not is_there, **meta_of(result), **kept}
 
     def write_at_client(self, params: Document) -> Flow:
         params, kept = carried(params, self)
@@ -302,7 +302,7 @@ class Draft(DraftLending):
         asked = Ask("fs/write_text_file", {**said, **kept}, to_peer=True)
         result = document(self.told_by_peer((yield asked)) or {})
         kept = {name: member for name, member in result.items() if name != "_meta"}
-        return carry(margin(result), kept, self)
+        return carry(meta_of(result), kept, self)
 
     # MCP servers reached through the connection
 

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from ...foundation.documents import Document, Json, document, documents, elements, string
 from ..engine.memory import Remembering, SessionMemory
 from ..engine.pieces import ChunkFrame, Kind, PieceParams, PieceText, written
-from ..engine.shapes import CARRIED, MADE_UP, Fields, Items, ValuePair, carried, carry, margin
+from ..engine.shapes import CARRIED, MADE_UP, Fields, Items, ValuePair, carried, carry, meta_of
 from ..engine.translator import Peer, Remembered, Surroundings
 from .content import BLOCK
 from .tools import LOCATION, OUTPUT, STATUS, TOOL_NAMES, kind_of, title_of
@@ -158,7 +158,7 @@ class DraftUpdates(Remembering):
             case "config_option_update":
                 session = self.sessions[session_id]
                 session.set_value(string(data["key"]), config_value(data["currentValue"]))
-                said = {"sessionUpdate": type, "configOptions": [*session.options], **margin(data)}
+                said = {"sessionUpdate": type, "configOptions": [*session.options], **meta_of(data)}
                 return carry(said, {"data": {name: data[name] for name in data if name != "_meta"}}, self)
         return {"sessionUpdate": type, **data}
 
@@ -180,7 +180,7 @@ class DraftUpdates(Remembering):
         if data.get("final"):
             del self._heard[key]
         kept = {name: member for name, member in data.items() if name not in ("content", "_meta")}
-        return carry({**said, **margin(data)}, {**kept, MADE_UP: ["messageId"]}, self)
+        return carry({**said, **meta_of(data)}, {**kept, MADE_UP: ["messageId"]}, self)
 
     def _tool_call(self, type: str, data: Document) -> Document:
         said: Document = {"sessionUpdate": type, "toolCallId": data["id"]}
@@ -242,12 +242,12 @@ class DraftUpdates(Remembering):
         counted = {"content": words, "index": speech.index, MARKS[type]: type == THOUGHT}
         update, kept = carried(update, self)
         if kept.pop(MADE_UP, None) is None:
-            return {**counted, **margin(update)}
+            return {**counted, **meta_of(update)}
         if isinstance(index := kept.get("index"), int):
             speech.index = index
         if kept.get("final"):
             del self._told[key]
-        return {"content": words, **margin(update), **kept}
+        return {"content": words, **meta_of(update), **kept}
 
     def _speech(self, key: tuple[Json, str], id: Json) -> _Speech:
         """Our message in progress, or a new one, with one more chunk."""
@@ -330,13 +330,13 @@ class DraftUpdates(Remembering):
         before = session.values()
         session.opened(update)
         if "data" in kept:
-            return [("config_option_update", {**document(kept["data"]), **margin(update)})]
+            return [("config_option_update", {**document(kept["data"]), **meta_of(update)})]
         self.lose("config option definitions")
         changed = [(id, value) for id, value in session.values().items() if before.get(id) != value]
         if not changed and update.get("_meta"):
             self.lose("margins")
         return [
-            ("config_option_update", {**self.option_change(id, before.get(id), value), **margin(update)})
+            ("config_option_update", {**self.option_change(id, before.get(id), value), **meta_of(update)})
             for id, value in changed
         ]
 

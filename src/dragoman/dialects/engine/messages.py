@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from ...foundation.documents import Document, Json, number, string
 from .pieces import Kind
-from .shapes import SAME, Shape, carry, margin
+from .shapes import SAME, Shape, carry, meta_of
 from .translator import Remembered, Translator
 
 ROLES: dict[str, Kind] = {
@@ -37,7 +37,7 @@ class WholeMessages:
         kept["count"] = len(blocks)
         said = {"sessionUpdate": ROLES[string(message.get("role", "agent"))], "messageId": t.new_id("message")}
         return [
-            carry({**said, **margin(message), "content": self._block.inward(block, t)}, dict(kept), t)
+            carry({**said, **meta_of(message), "content": self._block.inward(block, t)}, dict(kept), t)
             for block in blocks
         ]
 
@@ -53,4 +53,4 @@ class WholeMessages:
             self._incomplete[key] = blocks
             return None
         told = {name: member for name, member in kept.items() if name != "count"}
-        return {**told, **margin(chunk), "content": blocks}
+        return {**told, **meta_of(chunk), "content": blocks}

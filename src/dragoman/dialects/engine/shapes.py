@@ -229,7 +229,7 @@ def carried(value: Document, t: "Translator") -> tuple[Document, Document]:
     return rest, dict(kept)
 
 
-def margin(value: Json) -> Document:
+def meta_of(value: Json) -> Document:
     """The `_meta` of an object, to be put on the object that replaces it."""
     return {"_meta": value["_meta"]} if isinstance(value, dict) and value.get("_meta") else {}
 

@@ -41,7 +41,7 @@ class Translation:
     ) -> None:
         self.onward = onward or _NOTHING  # messages for the other side of the translator
         self.back = back or _NOTHING  # messages for the sender
-        self.wakes = wakes or _NOTHING  # seconds, and the key with which `woken` is to be called after them
+        self.wakes = wakes or _NOTHING  # seconds, and the key with which `timer_due` is to be called after them
 
 
 class Surroundings(NamedTuple):
@@ -90,8 +90,8 @@ class Translator:
     """Translates for a connection whose peer, an agent or a client, speaks the dialect.
 
     `inward` and `outward` take a decoded JSON-RPC message and return a `Translation`: `onward` goes where the
-    message was going, `back` goes to its sender, and `woken` is to be called when one of `wakes` is due.  The
-    result of `woken` is directed as if the peer had sent it.  `is_idle` says that nothing will need translation any
+    message was going, `back` goes to its sender, and `timer_due` is to be called when one of `wakes` is due.  The
+    result of `timer_due` is directed as if the peer had sent it.  `is_idle` says that nothing will need translation any
     more, so that the translator can be removed from the connection.
     """
 
@@ -152,7 +152,7 @@ class Translator:
             return None
         return self.piece_outward(piece, frame)
 
-    def woken(self, key: int) -> Translation:
+    def timer_due(self, key: int) -> Translation:
         """Continue what waited for the time of `key`."""
         running, asked = self._sleeping.pop(key, (None, None))
         if running is None or (asked and asked not in self._asking):

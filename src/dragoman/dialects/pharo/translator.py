@@ -24,7 +24,7 @@ from ..engine.shapes import (
     carry,
     command_line,
     exit_code,
-    margin,
+    meta_of,
     tool_text,
 )
 from ..engine.translator import MethodRow, Peer, Remembered, Surroundings, Translator
@@ -125,7 +125,7 @@ def _options_set_inward(result: Json, t: Translator) -> Json:
 def _options_set_outward(result: Json, t: Translator) -> Json:
     if document(result).get("configOptions"):
         t.lose("config options")
-    return margin(result) or None
+    return meta_of(result) or None
 
 
 # Questions
@@ -162,14 +162,14 @@ def _answer_inward(result: Json, t: Translator) -> Json:
         return result
     chosen = result.get("selectedOptionId") if isinstance(result, dict) else None
     outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}
-    return {"outcome": outcome, **margin(result)}
+    return {"outcome": outcome, **meta_of(result)}
 
 
 def _answer_outward(result: Json, t: Translator) -> Json:
     outcome = document(document(result)["outcome"])
     if outcome.get("_meta"):
         t.lose("margins")
-    return {"selectedOptionId": outcome.get("optionId"), **margin(result)}
+    return {"selectedOptionId": outcome.get("optionId"), **meta_of(result)}
 
 
 OPTIONS = Items(Fields({"label": "name"}))
@@ -195,7 +195,7 @@ def _output_outward(result: Document, t: Translator) -> Json:
     if status and status.get("_meta"):
         t.lose("margins")
     code = None if status is None else exit_code(status)  # null means that the command still runs
-    return {"output": result["output"], "exitCode": code, **margin(result)}
+    return {"output": result["output"], "exitCode": code, **meta_of(result)}
 
 
 EMPTY = Empty()
@@ -325,7 +325,7 @@ class Pharo(Remembering):
         if "output" not in kept:
             kept["output"] = document(self.told_by_us((yield Ask("terminal/output", said))))["output"]
         code = None if answer is None else exit_code(status)
-        return {"output": kept["output"], "exitCode": code, **margin(status)}
+        return {"output": kept["output"], "exitCode": code, **meta_of(status)}
 
     # Updates
 
@@ -385,4 +385,4 @@ class Pharo(Remembering):
             return None
         self._lose_boundary(chunk.get("messageId"))
         said = {"type": "message", "role": SPEAKERS[string(chunk["sessionUpdate"])]}
-        return {**said, **margin(chunk), "content": [BLOCK.outward(content, self)]}
+        return {**said, **meta_of(chunk), "content": [BLOCK.outward(content, self)]}

@@ -2,7 +2,7 @@
 
 from ...foundation.documents import Json, document, documents, documents_in
 from ..engine.flows import Message
-from ..engine.shapes import margin
+from ..engine.shapes import meta_of
 from ..engine.translator import Translator
 from .handshake import offered
 from .session_state import SessionState
@@ -19,7 +19,7 @@ def options_outward(session: SessionState, t: Translator) -> list[Message]:
             for mode in documents(modes["availableModes"])
         ]
         option: Message = {"type": "select", "configId": MODE_OPTION, "name": "Mode", "category": "mode"}
-        said = [{**option, "currentValue": modes["currentModeId"], "options": choices, **margin(modes)}, *said]
+        said = [{**option, "currentValue": modes["currentModeId"], "options": choices, **meta_of(modes)}, *said]
     return said
 
 
@@ -39,7 +39,7 @@ def learn_options(session: SessionState, given: Json, t: Translator) -> None:
         ]
         session.modes = {"currentModeId": mode["currentValue"], "availableModes": choices}
         if session.mode_option == MODE_OPTION:
-            session.modes |= margin(mode)
+            session.modes |= meta_of(mode)
 
 
 def shown_options(session: SessionState, t: Translator) -> list[Message]:

@@ -2,7 +2,7 @@
 
 from ...foundation.documents import Json, document, documents
 from ..engine.flows import Ask, Fault, Flow, Message, Pause, StartFlow, Steps, Tell
-from ..engine.shapes import margin
+from ..engine.shapes import meta_of
 from .handshake import offered
 from .options import changes_inward, opened_inward, opened_outward, options_outward, shown_options
 from .session_state import SessionState
@@ -99,14 +99,14 @@ class SessionCalls(PromptCalls):
         """Set an option of our agent, or the mode if the option represents the modes."""
         session = self.not_closed(params["sessionId"])
         if params.get("configId") == MODE_OPTION:
-            asked = {"sessionId": session.session_id, "modeId": params["value"], **margin(params)}
+            asked = {"sessionId": session.session_id, "modeId": params["value"], **meta_of(params)}
             result = self.told_by_us((yield Ask("session/set_mode", asked)))
             session.modes = {**(session.modes or {"availableModes": []}), "currentModeId": params["value"]}
         else:
             asked = {name: member for name, member in params.items() if name != "type" or member != "id"}
             result = self.told_by_us((yield Ask("session/set_config_option", asked)))
             session.options = documents(document(result).get("configOptions") or [])
-        return {"configOptions": options_outward(session, self), **margin(result)}
+        return {"configOptions": options_outward(session, self), **meta_of(result)}
 
     # Our client, an agent of version 2
 
@@ -153,8 +153,8 @@ class SessionCalls(PromptCalls):
         """Set a mode with the option that represents the modes."""
         session = self.session(params["sessionId"])
         chosen = {"configId": session.mode_option or MODE_OPTION, "type": "id", "value": params["modeId"]}
-        result, _ = yield from self._choose(session, {**chosen, **margin(params)})
-        return margin(result)
+        result, _ = yield from self._choose(session, {**chosen, **meta_of(params)})
+        return meta_of(result)
 
     def set_option(self, params: Message) -> Flow:
         session = self.session(params["sessionId"])
@@ -167,7 +167,7 @@ class SessionCalls(PromptCalls):
                 yield Tell(
                     {"method": "session/update", "params": {"sessionId": session.session_id, "update": update}}
                 )
-        return {"configOptions": shown_options(session, self), **margin(result)}
+        return {"configOptions": shown_options(session, self), **meta_of(result)}
 
     def _choose(self, session: SessionState, chosen: Message) -> Steps[tuple[Message, list[Message]]]:
         """Set an option of an agent; returns its answer, and the updates that report the changes."""

@@ -17,5 +17,5 @@ def check_role(role: Role | None, needed: Role) -> None:
         raise InvalidRequest(f"this takes the role {needed} in the session", {"kind": "role", "needed": needed})
 
 
-def lesser(one: Role, other: Role) -> Role:
+def lower_role(one: Role, other: Role) -> Role:
     return min(one, other, key=RANK.__getitem__)

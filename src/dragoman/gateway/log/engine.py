@@ -92,7 +92,7 @@ class LogReader(Protocol):
     async def last(self, session: str) -> int:
         """The number of a session's last record; 0 for none."""
 
-    async def doomed(self) -> Sequence[str]:
+    async def marked_for_deletion(self) -> Sequence[str]:
         """The sessions whose deletion is under way, or was cut short."""
 
     async def fact(self, kind: str, *key: str) -> Fact | None:
@@ -131,8 +131,8 @@ class Engine(LogReader, Protocol):
     async def forget(self, session: str) -> None:
         """Delete a session's log, and what is beside it, for good: in small steps, so that nobody waits for it."""
 
-    async def doom(self, session: str) -> None:
-        """Write down that a session is to be forgotten; `doomed` names it until it is."""
+    async def mark_for_deletion(self, session: str) -> None:
+        """Write down that a session is to be forgotten; `marked_for_deletion` names it until it is."""
 
     async def adopt(self, lease: Lease, records: Sequence[StoredRecord], after: int) -> None:
         """Write records of another engine as they are, numbered from `after` + 1, as `append` does."""

@@ -94,9 +94,9 @@ async def kept_sessions(
 async def forget_session(engine: Engine, id: str) -> None:
     """Delete all that is kept of a session: who has a part in it, what is known of it, its log.
 
-    It may be cut short at any moment; `Engine.doomed` names it then, and calling this again finishes it.
+    It may be cut short at any moment; `Engine.marked_for_deletion` names it then, and calling this again finishes it.
     """
-    await engine.doom(id)  # whatever happens now, somebody will finish it
+    await engine.mark_for_deletion(id)  # whatever happens now, somebody will finish it
     for principal in await _parties(engine, id):
         await engine.drop_fact(MEMBER, principal, id)
     for kind in ("session", *summary.KINDS):
@@ -132,7 +132,7 @@ class Expiry:
 
     async def clear_away(self) -> None:
         """Finish deletions that were cut short, and delete what is beyond the retention."""
-        for id in await self._engine.doomed():
+        for id in await self._engine.marked_for_deletion():
             await forget_session(self._engine, id)
         if self.retention and (gone := [one async for one in self.expire(self.retention)]):
             log.info("%d sessions beyond the retention were deleted", len(gone))

@@ -93,7 +93,7 @@ class SqliteReader:
     async def last(self, session: str) -> int:
         return await self._read(lambda db: last_number(db, session))
 
-    async def doomed(self) -> Sequence[str]:
+    async def marked_for_deletion(self) -> Sequence[str]:
         return await self._read(lambda db: [id for (id,) in db.execute("SELECT session FROM doomed")])
 
     async def fact(self, kind: str, *key: str) -> Fact | None:
@@ -243,7 +243,7 @@ class SqliteEngine(SqliteReader):
         return end
 
     async def forget(self, session: str) -> None:
-        await self.doom(session)
+        await self.mark_for_deletion(session)
         while await self._write(lambda db: forgetting.go_on(db, session)):
             pass
         while await self._writer.run(lambda file: give_back(file.db), shares=False):
@@ -254,7 +254,7 @@ class SqliteEngine(SqliteReader):
             await asyncio.sleep(PAUSE)
         raise EngineFailure("the session is deleted, but somebody reads the log; delete it again to be sure")
 
-    async def doom(self, session: str) -> None:
+    async def mark_for_deletion(self, session: str) -> None:
         await self._write(lambda db: forgetting.begin(db, session))
 
     # Leases

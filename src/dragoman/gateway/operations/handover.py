@@ -22,7 +22,7 @@ READY = b"ready\n"
 MAX_LINE = 4096
 
 
-class Estate(Struct):
+class Handover(Struct):
     """What a process gives to the one that takes over: descriptors, and what it does once that serves."""
 
     descriptors: Callable[[], Sequence[int]]  # the listening socket, the lock
@@ -34,7 +34,7 @@ class _Given(Struct):
 
 
 async def hand_over(
-    estate: Estate, request: AdminRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    handover: Handover, request: AdminRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> str | None:
     """Give another process everything, and leave once it serves; a sentence says why that cannot be."""
     if request.layout != LAYOUT:
@@ -43,11 +43,11 @@ async def hand_over(
             "stop this gateway, then start the new one"
         )
     with socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())) as line:
-        socket.send_fds(line, [msgspec.json.encode(_Given(LAYOUT)) + b"\n"], list(estate.descriptors()))
+        socket.send_fds(line, [msgspec.json.encode(_Given(LAYOUT)) + b"\n"], list(handover.descriptors()))
     async with asyncio.timeout(START):
         if await reader.readline() != READY:
             return None  # it did not start; nothing has changed
-    estate.leave()
+    handover.leave()
     return None
 
 

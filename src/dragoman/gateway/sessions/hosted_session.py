@@ -131,7 +131,7 @@ class HostedSession:
 
     def _publish(self, first: int, entries: Sequence[LogEntry]) -> None:
         self.summary.add(first, entries)
-        self.facts.updated, self.is_unsaved = self._services.moments.now(), True
+        self.facts.updated, self.is_unsaved = self._services.clock.now(), True
         for viewer in list(self.viewers):
             viewer.offer(first, entries)
         if self.history.waiting < HELD_AT // 4:

@@ -8,7 +8,7 @@ from ..access.limits import Limits
 from ..access.workspaces import Workspaces
 from ..agents.processes import Processes
 from ..log.engine import Engine
-from ..log.moments import Moments
+from ..log.clock import IncreasingClock
 from ..log.session_facts import SessionFacts
 from ..metrics import Metrics
 
@@ -25,7 +25,7 @@ class SessionServices(Protocol):
     metrics: Metrics
     processes: Processes
     workspaces: Workspaces
-    moments: Moments
+    clock: IncreasingClock
     is_draining: bool  # nothing new is begun
 
     @property

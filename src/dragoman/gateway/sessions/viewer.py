@@ -21,7 +21,7 @@ from ...errors import Error
 from ...events import Method, Reply
 from ..access.introductions import Introduction
 from ..access.limits import Limits
-from ..access.roles import Role, lesser, may
+from ..access.roles import Role, lower_role, may
 from ..log.engine import Engine, LogEntry
 from ..log.logs import records
 from ..log.records import PromptEnded, raw, read_own, update_params
@@ -105,7 +105,7 @@ class Viewer:
 
     @role.setter
     def role(self, role: Role) -> None:
-        self._role = lesser(role, self.most)
+        self._role = lower_role(role, self.most)
 
     @property
     def may_edit(self) -> bool:
@@ -150,7 +150,7 @@ class Viewer:
             return
         self._waiters.append((number, lambda: None if self._left else do()))
         if len(self._waiters) > MAX_WAITERS:
-            self._lose()
+            self._drop()
 
     def pass_on(self, number: int, name: str, params: Raw) -> None:
         """Tell the client what its agent told behind a record."""
@@ -191,7 +191,7 @@ class Viewer:
     def catch_up(self) -> None:
         """Read on in the log, if there is more."""
         if self._pump is None and self.cursor < self._history.durable and self._is_open:
-            self._pump = owned(self._read_on(), "catching up", lambda exc: self._lose())
+            self._pump = owned(self._read_on(), "catching up", lambda exc: self._drop())
         elif self.cursor == self._history.durable:
             self._kept_up = time.monotonic()
 
@@ -207,7 +207,7 @@ class Viewer:
             self._kept_up = time.monotonic()
         except Error as exc:  # the client is gone, or the log cannot be read: it will come back for the rest
             log.info("a viewer is left behind: %s", exc)
-            self._lose()
+            self._drop()
         finally:
             self._pump = None
             self._wake()
@@ -232,9 +232,9 @@ class Viewer:
             self.client.connection.note(method, params)
         except Error as exc:
             log.info("a viewer is gone: %s", exc)
-            self._lose()
+            self._drop()
 
-    def _lose(self) -> None:
+    def _drop(self) -> None:
         """It cannot be told any more; it will come back for the rest."""
         self._is_open = False
         self._evict(self)
@@ -249,7 +249,7 @@ class Viewer:
             self._warned = now
             self.notify("_dragoman/lagging", {"behind": behind, "most": self._limits.evict_lag})
         if behind >= self._limits.evict_lag and now - self._kept_up > self._limits.lag_seconds:
-            self._lose()
+            self._drop()
 
     def _wake(self) -> None:
         reached = [waiter for waiter in self._waiters if self.cursor >= waiter[0] or self._left]

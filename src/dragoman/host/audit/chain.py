@@ -228,7 +228,7 @@ class _Chain:
                         self._doubt(line)
         except OSError as exc:
             self._note(f"the log cannot be read: {exc.strerror}")
-        self._accuse()
+        self._confirm_doubts()
 
     def _doubt(self, line: bytes) -> None:
         is_whole = line.endswith(b'"}\n')
@@ -247,9 +247,9 @@ class _Chain:
         if self._doubts and known and record.prev == self.last.hash:
             self._seq, self._hashes = self.last.seq, {self.last.hash} if self.count else set()
             self._doubts = [] if self._forgivable else self._doubts
-        self._accuse()
+        self._confirm_doubts()
 
-    def _accuse(self) -> None:
+    def _confirm_doubts(self) -> None:
         self.problems += self._doubts
         self._doubts, self._doubted, self._forgivable = [], hashlib.sha256(), True
 
@@ -260,7 +260,7 @@ class _Chain:
         elif first and record.prev != GENESIS:
             self._note(f"records 1 to {record.seq - 1} are in an older file, which is not here")
         elif not first and (record.prev not in self._hashes or record.seq != self._seq + 1):
-            self._note(_misfit(record.seq, self._seq + 1))
+            self._note(_sequence_error(record.seq, self._seq + 1))
         if "sealed" in record.fields and record.fields.get("event") in OWN_EVENTS:
             self._note(_unsealed(record.fields["sealed"]))
         if self._seal and record.seq == self._seal.seq and record.hash != self._seal.hash:
@@ -285,7 +285,7 @@ def _may_be_torn(line: bytes, seq: int) -> bool:
     return bool(line) and (line.startswith(begins) or begins.startswith(line))
 
 
-def _misfit(seq: int, expected: int) -> str:
+def _sequence_error(seq: int, expected: int) -> str:
     if seq > expected:
         return f"records {expected} to {seq - 1} are missing before this line"
     if seq < expected:

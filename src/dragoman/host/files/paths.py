@@ -265,7 +265,7 @@ class _Walk:
                 return Entry(self._root, self._fd, "", os.stat(self._fd), trail=tuple(self._trail))
             name = self._pending.popleft()
             if name == "..":
-                self._climb()
+                self._return_to_root()
             elif self._root.only and name != self._root.only:
                 self._start([*self._root.real, name, *self._pending])
             elif self._pending:
@@ -293,7 +293,7 @@ class _Walk:
         self._enter(root)
         self._pending = deque(rest)
 
-    def _climb(self) -> None:
+    def _return_to_root(self) -> None:
         if not self._trail:
             self._start([*self._root.real[:-1], *self._pending])
             return

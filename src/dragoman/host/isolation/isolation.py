@@ -1,7 +1,7 @@
 """Agents in sandboxes: each sees and changes its own workspace, and nothing of anybody else's.
 
 It is the sandbox that commands run in (`terminals/sandbox.py`), with a network of its own, out of which a proxy
-leads to the hosts that were listed (`way_out.py`).  What an agent needs besides the system has to be made visible;
+leads to the hosts that were listed (`network_proxy.py`).  What an agent needs besides the system has to be made visible;
 its home is empty, and its user is whoever owns the workspace.  Everything it started is gone with it.
 """
 
@@ -19,7 +19,7 @@ from ..terminals.sandbox.bubblewrap import HOME, Wrapped
 from ..terminals.sandbox.covers import MOST_ENTRIES
 from ..terminals.sandbox.sandbox import Sandbox
 from .hiding import PROCESSES, CannotHide, Hiding
-from .way_out import WayOut, allowed_places, interpreter
+from .network_proxy import NetworkProxy, allowed_places, interpreter
 
 RULES = workspace_file("").parent.name
 ELSEWHERE = "XDG_"  # variables that name directories which are not inside
@@ -73,11 +73,11 @@ class Isolation:
         environ |= self._sandbox.environ
         shown = list[Place]()
         if self._network:
-            way_out = WayOut(self._network)
-            held.push_async_callback(way_out.close)
-            await way_out.open()
-            argv, environ = way_out.through(argv), {**environ, **way_out.environ}
-            shown.append(held.enter_context(open_place(way_out.directory, os.O_DIRECTORY)))
+            network_proxy = NetworkProxy(self._network)
+            held.push_async_callback(network_proxy.close)
+            await network_proxy.open()
+            argv, environ = network_proxy.through(argv), {**environ, **network_proxy.environ}
+            shown.append(held.enter_context(open_place(network_proxy.directory, os.O_DIRECTORY)))
         rules = await asyncio.to_thread(_rules_below, root)
         surveyed = (await self._sandbox.survey([root])).get(root, ())
         found, cwd = {root: [*rules, *surveyed]}, HOME if at_home else root.now()

@@ -146,7 +146,7 @@ class ApprovalStore:
         """Whether the user trusts a workspace's rule file with exactly this content."""
         return Trust(path, digest) in self._trusted().trusted
 
-    def distrust(self, path: str) -> None:
+    def revoke_trust(self, path: str) -> None:
         """Trust a workspace's rule file no longer."""
         with self._changing() as contents:
             others = tuple(trust for trust in contents.trusted if trust.path != path)

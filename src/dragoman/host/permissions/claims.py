@@ -74,7 +74,7 @@ def operations(subject: Subject) -> list[Operation]:
     """What a question names, as the operations that the host would do, or an MCP server for the agent."""
     named: list[Operation] = [subject.command.operation] if subject.command else []
     named += [McpTool(server=server, tool=tool) for server, tool in subject.tools]
-    match subject.deed:
+    match subject.action:
         case "read":
             return [*named, *(FileRead(path=path) for path in subject.paths)]
         case "delete":

@@ -298,7 +298,7 @@ class Permissions(Judge):
             return not any((verdict := self.judged(each)) and verdict.effect == "ask" for each in claimed)
         if any(map(self.must_ask, claimed)):
             return False
-        return subject.plain and subject.deed is not None and all(map(self.preset_allows, claimed))
+        return subject.plain and subject.action is not None and all(map(self.preset_allows, claimed))
 
     def _refused(self, session_id: str) -> Decision | None:
         """The no that holds for everything in a session, if one does."""

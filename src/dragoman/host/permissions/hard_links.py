@@ -26,12 +26,12 @@ def has_other_names(path: str) -> bool:
     return status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
 
 
-def protected_twin(path: str, roots: Sequence[str]) -> tuple[str, Protection] | None:
+def protected_original(path: str, roots: Sequence[str]) -> tuple[str, Protection] | None:
     """A protected file in the roots, or in the home directory, that is this very file under another name."""
-    return Twins(roots).of(path)
+    return HardLinks(roots).of(path)
 
 
-class Twins:
+class HardLinks:
     """Protected files by what they are, whatever name they are reached by; looked for once, when first needed."""
 
     def __init__(self, roots: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..display import visible
 from ..operations import FileOperation, FileRead, Operation
 from . import scrutiny
-from .hard_links import has_other_names, protected_twin
+from .hard_links import has_other_names, protected_original
 from .rules import presets
 from .rules.matching import Circumstances, is_in
 from .rules.presets import Preset
@@ -67,7 +67,7 @@ class Judge:
         names = scrutiny.names(operation)
         doubts = [doubt for name in names for doubt in scrutiny.doubts(name, self._protected)]
         is_shared = not doubts and isinstance(operation, FileOperation) and has_other_names(operation.path)
-        if is_shared and (twin := await asyncio.to_thread(protected_twin, operation.subject, roots)):
+        if is_shared and (twin := await asyncio.to_thread(protected_original, operation.subject, roots)):
             other, protection = twin
             if protection.secret or not isinstance(operation, FileRead):
                 doubts.append(Doubt(f"this file is also {visible(other)}; {visible(str(protection))}", "path"))

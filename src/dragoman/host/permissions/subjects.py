@@ -56,7 +56,7 @@ _DIRECTORIES = ("cwd", "workdir", "working_directory", "workingDirectory", "dire
 _PLAIN_WORDS = re.compile(r"[A-Za-z0-9_@%+=:,./ -]+")
 
 
-Deed = Literal["read", "write", "delete"]
+FileAction = Literal["read", "write", "delete"]
 
 
 class ShownChange(Struct, frozen=True):
@@ -89,7 +89,7 @@ class NamedCommand(Struct, frozen=True):
 class Subject(Struct, frozen=True):
     """What a question is about; every path is absolute."""
 
-    deed: Deed | None = None
+    action: FileAction | None = None
     paths: tuple[str, ...] = ()
     changes: tuple[ShownChange, ...] = ()
     command: NamedCommand | None = None
@@ -118,7 +118,7 @@ def subject_of(call: s.ToolCallUpdate, cwd: str) -> Subject:
     is_shown = len(contents) <= MAX_SHOWN and len({location.path for location in locations}) <= MAX_SHOWN
     is_still = all(isinstance(content, s.Diff | s.Content) for content in contents)
     return Subject(
-        deed=_deed(call.kind, bool(steps)),
+        action=_action_of(call.kind, bool(steps)),
         paths=tuple(dict.fromkeys(paths)),
         changes=tuple(ShownChange(path, os.path.realpath(path), tuple(each)) for path, each in steps.items()),
         command=command,
@@ -136,7 +136,7 @@ def _tools(name: str | None) -> tuple[tuple[str, str], ...]:
     return tuple((words[:at], words[at + 2 :]) for at in ends[:MAX_SHOWN])
 
 
-def _deed(kind: str | None, changes: bool) -> Deed | None:
+def _action_of(kind: str | None, changes: bool) -> FileAction | None:
     if kind in ("read", "search") and not changes:
         return "read"
     if kind in ("delete", "move"):

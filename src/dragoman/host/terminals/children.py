@@ -108,7 +108,7 @@ class Child(asyncio.Protocol):
     def _write(self, data: bytes) -> None:
         if self._link and not self._link.is_closing():
             self._link.write(data)
-            self._rouse()
+            self._continue_supervisor()
 
     # Answers expected from the supervisor
 
@@ -116,9 +116,9 @@ class Child(asyncio.Protocol):
         """Expect an answer: a supervisor that is late is continued, and killed if that does not help."""
         if not self._timers and not self.gone.is_set():
             loop = asyncio.get_running_loop()
-            self._timers = [loop.call_later(SILENCE, self._rouse), loop.call_later(OVERDUE, self._give_up)]
+            self._timers = [loop.call_later(SILENCE, self._continue_supervisor), loop.call_later(OVERDUE, self._give_up)]
 
-    def _rouse(self) -> None:
+    def _continue_supervisor(self) -> None:
         self._tell_supervisor(signal.SIGCONT)
 
     def _give_up(self) -> None:

@@ -150,7 +150,7 @@ async def asking(commands: Commands, cwd: str, settings: Mapping[str, str] | Non
     with tempfile.TemporaryDirectory(prefix="dragoman-git-") as directory:
         try:
             settings = await _settings(commands, git, found) if settings is None else settings
-            await asyncio.to_thread(_furnish, directory, found, settings)
+            await asyncio.to_thread(_make_git_directory, directory, found, settings)
         except OSError as exc:
             words = f"the repository {found.top} cannot be read: {exc.strerror or exc}"
             raise RepositoryError("unreadable_repository", words) from exc
@@ -163,7 +163,7 @@ async def asking(commands: Commands, cwd: str, settings: Mapping[str, str] | Non
         yield Asking(commands, cwd, git, found, settings, environ)
 
 
-def _furnish(directory: str, found: GitDirectory, settings: Mapping[str, str]) -> None:
+def _make_git_directory(directory: str, found: GitDirectory, settings: Mapping[str, str]) -> None:
     """Make a Git directory that leads to the data of another one, but to no programs that its settings name."""
     _link(directory, found.path, (*OWN, *_parts_of_index(found.path)))
     _link(directory, found.shared, SHARED)

@@ -189,10 +189,10 @@ class Database(StoreFile):
             for table, column in (("sessions", "id"), ("records", "session"), ("states", "session")):
                 self.db.execute(f"DELETE FROM {table} WHERE {column} = ?", (id,))
             self._forget(id)
-        self.leave_no_trace()
+        self.remove_leftovers()
         return row is not None
 
-    def leave_no_trace(self) -> None:
+    def remove_leftovers(self) -> None:
         """Remove leftovers of deleted sessions: unused pages, the log, damaged files."""
         for kept in self.path.glob(f"{QUARANTINE}*"):
             shutil.rmtree(kept)

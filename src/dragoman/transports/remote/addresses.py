@@ -237,7 +237,7 @@ class Persistence:
         """Make the next attempt soon, since a caller waits for it."""
         self._hurried.set()
 
-    def reward(self) -> None:
+    def note_success(self) -> None:
         """Note that a reconnect succeeded: a frame arrived."""
         if self._deadline is not None:
             self._deadline, self._pauses = None, _pauses()
@@ -254,7 +254,7 @@ class Persistence:
         """
         loop = asyncio.get_running_loop()
         if self._returned_at is not None and loop.time() - self._returned_at > LONGEST_PAUSE:
-            self.reward()
+            self.note_success()
         if self._deadline is None:
             self._deadline = loop.time() + self.patience
         elif loop.time() >= self._deadline:

@@ -137,7 +137,7 @@ class Run:
             for update in session.backlog():
                 self._view.recall(update)
             self._view.began(self._name, host, session.id, options.cwd)
-            self._tell_of_walls()
+            self._report_sandbox()
             takes = host.agent_capabilities.prompt_capabilities
             files = await asyncio.to_thread(attached, options.files, takes)
             turn = session.prompt([s.TextContent(text=options.prompt), *files])
@@ -158,7 +158,7 @@ class Run:
                 self._view.remark(remark)
             return outcome_of(turn.response, host.denied, stopped=self._stopped is not None)
 
-    def _tell_of_walls(self) -> None:
+    def _report_sandbox(self) -> None:
         """Say what is in a sandbox, what is not, and what holds it."""
         options = self._options
         if options.sandbox:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ....foundation.directories import home_directory
 from ....host.permissions.rules.patterns import path_fits, text_fits
-from ....host.permissions.rules.shells import MAX_COMMANDS, is_veiled, simple_commands
+from ....host.permissions.rules.shells import MAX_COMMANDS, is_dynamic, simple_commands
 from ..tools.shown import ACP, absolute, words
 
 _RULE = re.compile(r"([\w*]+)(?:\((.*)\))?", re.DOTALL)
@@ -66,7 +66,7 @@ def _command_fits(rules: Iterable[SettingsRule], command: str, *, every: bool) -
     parts = [part for part in parts if part]
     if not every:
         return any(_text_fits(content, part) for content in contents for part in [command, *parts])
-    if is_veiled(command) or not parts or any(_REDIRECTED.search(part) for part in parts):
+    if is_dynamic(command) or not parts or any(_REDIRECTED.search(part) for part in parts):
         return False
     return all(any(_text_fits(content, part) for content in contents) for part in parts)
 

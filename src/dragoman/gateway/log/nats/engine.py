@@ -159,7 +159,7 @@ class NatsEngine(NatsReader):
             await end()
 
     async def forget(self, session: str) -> None:
-        await self.doom(session)
+        await self.mark_for_deletion(session)
         await self._stream.purge("log", self._subjects.log(session))
         await self._stream.purge("blob", self._subjects.blobs(session))
         await self._stream.purge("lease", self._subjects.lease(session))
@@ -167,7 +167,7 @@ class NatsEngine(NatsReader):
             known.pop(session, None)
         await self.drop_fact(DOOMED, session)
 
-    async def doom(self, session: str) -> None:
+    async def mark_for_deletion(self, session: str) -> None:
         await self.put_fact(DOOMED, session, value=b"")
 
     # Leases

@@ -102,7 +102,7 @@ class NatsReader:
                 messages[subject] = late
         return {self._subjects.key(subject): Fact(one.data, one.sequence) for subject, one in messages.items()}
 
-    async def doomed(self) -> Sequence[str]:
+    async def marked_for_deletion(self) -> Sequence[str]:
         return [session async for (session,), _ in self.facts(DOOMED)]
 
     # What is large

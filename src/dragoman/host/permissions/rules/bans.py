@@ -14,7 +14,7 @@ from ...operations import Execute
 from ...protected import folded
 from .patterns import Budget, name_fits, text_fits
 from .programs import is_inert, program
-from .shells import is_veiled
+from .shells import is_dynamic
 
 MAX_TEXT = 16_384  # characters of a command that are looked through; what is longer may be anything
 MAX_SHELL_TEXT = 262_144  # characters of a text for a shell that are compared with a pattern
@@ -87,13 +87,13 @@ class ReadCommand:
         return self.is_shell or not is_inert(self._argv)
 
     @functools.cached_property
-    def is_veiled(self) -> bool:
+    def is_dynamic(self) -> bool:
         """Whether a shell would find out only while it runs which programs these are."""
-        return self.is_shell and is_veiled(folded(self._argv[-1]))
+        return self.is_shell and is_dynamic(folded(self._argv[-1]))
 
     def might_be(self, wanted: Sequence[str]) -> bool:
         """Whether this may be what a ban on a program with some arguments means."""
-        if self.is_too_long or self.is_veiled:
+        if self.is_too_long or self.is_dynamic:
             return True
         name = folded(wanted[0])
         if not self.is_shell and program_fits(name, self._argv[0]):
@@ -201,10 +201,10 @@ def host_might_fit(wanted: Origin, found: Origin) -> bool:
 
 def loosely(name: str) -> str:
     """A name without what people write differently: case, and what separates its words."""
-    return re.sub(r"[-_. :/]+", "", looking_alike(name))
+    return re.sub(r"[-_. :/]+", "", folded_name(name))
 
 
-def looking_alike(name: str) -> str:
+def folded_name(name: str) -> str:
     """A name as it is seen: without invisible characters, in one form of each letter (NFKC), in one case."""
     seen = "".join(char for char in _UNSEEN.sub("", name) if unicodedata.category(char) not in ("Cf", "Cc"))
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ...addresses import Origin
 from ...display import quoted, visible
 from ...operations import Operation
-from .matching import Bearing, Circumstances, Rule, Sight
+from .matching import Relevance, Circumstances, Rule, ParsedOperation
 from .rules import Rules
 
 _NAMES = {
@@ -60,9 +60,9 @@ def _rest(rule: Rule) -> str:
     return " and any further arguments" if rule.is_ban else " and further arguments that are known to be harmless"
 
 
-def rules_about(rules: Rules, operation: Operation, place: Circumstances) -> Iterator[tuple[Rule, Bearing]]:
+def rules_about(rules: Rules, operation: Operation, place: Circumstances) -> Iterator[tuple[Rule, Relevance]]:
     """The rules that are about an operation, or may be."""
-    seen = Sight(operation)
+    seen = ParsedOperation(operation)
     for rule in rules.rules:
-        if bearing := rule.bearing(seen, place):
-            yield rule, bearing
+        if relevance := rule.relevance(seen, place):
+            yield rule, relevance

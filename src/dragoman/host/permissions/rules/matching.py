@@ -10,12 +10,12 @@ from ...addresses import Origin, origin
 from ...operations import Execute, FileOperation, McpTool, NetworkAccess, Operation
 from ...protected import folded
 from ...variables import is_harmless
-from .bans import ReadCommand, host_might_fit, looking_alike, loosely, program_fits, word_fits
+from .bans import ReadCommand, host_might_fit, folded_name, loosely, program_fits, word_fits
 from .patterns import Budget, name_fits, path_fits, text_fits
 from .programs import covers
 
 Effect = Literal["allow", "ask", "deny"]
-Bearing = Literal["is", "may be"]  # about an operation
+Relevance = Literal["is", "may be"]  # about an operation
 
 
 def is_in(path: str, root: str) -> bool:
@@ -32,7 +32,7 @@ class Circumstances(Struct, frozen=True):
     now: float = 0.0
 
 
-class Sight:
+class ParsedOperation:
     """An operation as all rules look at it, each part read once."""
 
     def __init__(self, operation: Operation) -> None:
@@ -73,7 +73,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     def is_ban(self) -> bool:
         return self.effect != "allow"
 
-    def bearing(self, seen: Sight, place: Circumstances) -> "Bearing | None":
+    def relevance(self, seen: ParsedOperation, place: Circumstances) -> "Relevance | None":
         """Whether this rule is about an operation, or may be; only bans may be.
 
         A ban may be about an operation that is spelled in another way or hides what it does, and about the one of
@@ -91,7 +91,7 @@ class Rule(Struct, frozen=True, kw_only=True):
             return "is" if self.agent is None or place.agent else "may be"
         return "may be" if self._may_be_about(seen, place) or seen.budget.is_spent else None
 
-    def _is_about(self, seen: Sight, place: Circumstances) -> bool:
+    def _is_about(self, seen: ParsedOperation, place: Circumstances) -> bool:
         match seen.operation:
             case FileOperation(path=path):
                 return not self.paths or self._fits_some_path(seen, self.paths, path, place)
@@ -103,7 +103,7 @@ class Rule(Struct, frozen=True, kw_only=True):
                 names = [*(self.tools or ("*",))]
                 return self._fits_server(server) and any(self._fits_name(name, tool) for name in names)
 
-    def _may_be_about(self, seen: Sight, place: Circumstances) -> bool:
+    def _may_be_about(self, seen: ParsedOperation, place: Circumstances) -> bool:
         match seen.operation:
             case FileOperation(path=path):
                 # A relative path is one in the workspace; elsewhere nobody knows what it is relative to.
@@ -128,7 +128,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     # Paths
 
-    def _fits_some_path(self, seen: Sight, globs: Sequence[str], path: str, place: Circumstances) -> bool:
+    def _fits_some_path(self, seen: ParsedOperation, globs: Sequence[str], path: str, place: Circumstances) -> bool:
         return any(self._fits_path(glob, path, place, seen.budget) for glob in globs)
 
     def _fits_path(self, glob: str, path: str, place: Circumstances, budget: Budget | None = None) -> bool:
@@ -150,7 +150,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     # Commands
 
-    def _fits_command(self, seen: Sight, operation: Execute, place: Circumstances) -> bool:
+    def _fits_command(self, seen: ParsedOperation, operation: Execute, place: Circumstances) -> bool:
         if self.cwd is not None and not self._fits_path(self.cwd, operation.cwd, place):
             return False
         if not self.is_ban:
@@ -166,7 +166,7 @@ class Rule(Struct, frozen=True, kw_only=True):
             return False
         return self._fits_argv(operation.argv)
 
-    def _fits_text(self, seen: Sight, text: str) -> bool:
+    def _fits_text(self, seen: ParsedOperation, text: str) -> bool:
         assert self.shell is not None
         if not self.is_ban:
             return text == self.shell
@@ -194,4 +194,4 @@ class Rule(Struct, frozen=True, kw_only=True):
     def _fits_name(self, wanted: str, name: str) -> bool:
         if name_fits(wanted, name):
             return True
-        return self.is_ban and name_fits(looking_alike(wanted), looking_alike(name), classes=True)
+        return self.is_ban and name_fits(folded_name(wanted), folded_name(name), classes=True)

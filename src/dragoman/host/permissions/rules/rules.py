@@ -37,7 +37,7 @@ from ...addresses import Origin, host_pattern
 from ...disk import content, opened
 from ...display import visible
 from ...operations import KINDS, Operation
-from .matching import Circumstances, Effect, Rule, Sight
+from .matching import Circumstances, Effect, Rule, ParsedOperation
 from .patterns import MAX_PATTERN, alternatives, complaint, expanded
 from .programs import why_not_open
 
@@ -134,12 +134,12 @@ class Rules:
     def judge(self, operation: Operation, place: Circumstances) -> Verdict | None:
         """The verdict of the strongest rule about an operation; None when no rule is about it."""
         found: dict[Effect, Verdict] = {}
-        seen = Sight(operation)
+        seen = ParsedOperation(operation)
         for rule in self.rules:
-            bearing = rule.bearing(seen, place)
-            if bearing == "is":
+            relevance = rule.relevance(seen, place)
+            if relevance == "is":
                 found.setdefault(rule.effect, Verdict(rule.effect, rule, rule.reason))
-            elif bearing == "may be":
+            elif relevance == "may be":
                 found.setdefault("ask", Verdict("ask", rule, "this may be, or hide, what a rule is about"))
         return next((found[effect] for effect in EFFECTS if effect in found), None)
 

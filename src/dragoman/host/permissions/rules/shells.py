@@ -63,7 +63,7 @@ def simple_commands(text: str) -> Iterator[list[Word]]:
     yield words
 
 
-def is_veiled(text: str) -> bool:
+def is_dynamic(text: str) -> bool:
     """Whether a shell would find out only while it runs which programs it runs, or they are too many to look at."""
     commands = list(itertools.islice(simple_commands(text), MAX_COMMANDS + 1))
     return len(commands) > MAX_COMMANDS or _NESTED.search(text) is not None or any(map(_is_hidden, commands))

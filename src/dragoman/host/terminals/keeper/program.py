@@ -9,7 +9,7 @@ import time
 from .commands import fork_or_none
 from .control_groups import end_left_over, own_group
 from .processes import PATIENCE, adopt_orphans, descendants, kill_children, reaped, send_to, take_off_mark
-from .supervisor import Woken, polling, receive, run_supervisor
+from .supervisor import ChildSignals, polling, receive, run_supervisor
 
 AGAIN = 0.1  # seconds until processes that should have ended are killed again
 
@@ -17,7 +17,7 @@ AGAIN = 0.1  # seconds until processes that should have ended are killed again
 class KeeperProgram:
     def __init__(self, control: socket.socket, owner: int | None) -> None:
         self._control, self._owner = control, owner
-        self._woken = Woken()
+        self._child_signals = ChildSignals()
         self._supervisors: set[int] = set()
         self._group = own_group()
 
@@ -26,11 +26,11 @@ class KeeperProgram:
         adopt_orphans()
         take_off_mark()
         end_left_over(self._group)
-        waiting, has_orphans = polling(self._control.fileno(), self._woken.fd, self._owner), False
+        waiting, has_orphans = polling(self._control.fileno(), self._child_signals.fd, self._owner), False
         while True:
             ready = [fd for fd, _ in waiting.poll(AGAIN * 1000 if has_orphans else None)]
-            self._woken.hear()
-            has_orphans = self._bury()
+            self._child_signals.hear()
+            has_orphans = self._reap()
             if self._owner in ready:
                 break
             if self._control.fileno() in ready:
@@ -52,7 +52,7 @@ class KeeperProgram:
         if pid is not None:
             self._supervisors.add(pid)
 
-    def _bury(self) -> bool:
+    def _reap(self) -> bool:
         """Reap supervisors and continue stopped ones; kill the processes that a killed one has left to us.
 
         Returns whether any of those are left.
@@ -73,11 +73,11 @@ class KeeperProgram:
         for pid in self._supervisors:
             os.kill(pid, signal.SIGCONT)
         deadline = time.monotonic() + PATIENCE + 1
-        while (self._bury() or self._supervisors) and time.monotonic() < deadline + 1:
+        while (self._reap() or self._supervisors) and time.monotonic() < deadline + 1:
             if time.monotonic() > deadline:
                 for pid in self._supervisors:
                     os.kill(pid, signal.SIGKILL)
-            self._woken.wait(AGAIN)
+            self._child_signals.wait(AGAIN)
 
 
 def main() -> None:

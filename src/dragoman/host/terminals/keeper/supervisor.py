@@ -28,7 +28,7 @@ AT_ONCE = 250  # descriptors sent with one byte; the kernel allows 253
 MORE = b"+"
 
 
-class Woken:
+class ChildSignals:
     """Signals through a descriptor that a child may have ended, or was stopped."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Supervisor:
     def __init__(self, link: socket.socket, owner: int | None) -> None:
         self._link, self._owner = link, owner
         self._fds: list[int] = []
-        self._woken = Woken()
+        self._child_signals = ChildSignals()
         self._command = 0  # while it runs
         self._group = 0
         self._control_group: ControlGroup | None = None
@@ -150,11 +150,11 @@ class Supervisor:
     def _watch(self, told: bytes) -> bool:
         """Obey the host until no process is left; False when the owner has ended before that."""
         protected = self._protected.fd if self._protected else None
-        waiting = polling(self._link.fileno(), self._woken.fd, self._owner, protected)
+        waiting = polling(self._link.fileno(), self._child_signals.fd, self._owner, protected)
         self._obey(told)
         while self._reap():
             ready = [fd for fd, _ in waiting.poll()]
-            self._woken.hear()
+            self._child_signals.hear()
             if self._owner in ready:
                 return False
             if self._protected and protected in ready and self._protected.has_changed():
@@ -210,7 +210,7 @@ class Supervisor:
             if time.monotonic() > deadline:
                 self._tell(left=[pid for pid, _, _ in found])
                 return
-            self._woken.wait(0.05)
+            self._child_signals.wait(0.05)
 
     def _tell(self, **news: object) -> None:
         with contextlib.suppress(OSError):  # the owner has ended, which `_watch` notices by itself

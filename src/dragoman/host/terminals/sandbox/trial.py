@@ -95,9 +95,9 @@ class _Scene:
         self._secret = Path(directory, "secret")
         self._stray = Path(directory, "stray")
         self._opened = contextlib.ExitStack()
-        self._furnish(user)
+        self._prepare(user)
 
-    def _furnish(self, user: tuple[int, int]) -> None:
+    def _prepare(self, user: tuple[int, int]) -> None:
         self._secret.write_text("secret", encoding="utf-8")
         self._workspace.mkdir()
         self._stray.mkdir()

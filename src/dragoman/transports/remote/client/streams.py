@@ -161,7 +161,7 @@ class StreamsForm:
             if not self._resumes:
                 self._look_at(event.data, session)
         if frames:
-            self._persistence.reward()
+            self._persistence.note_success()
             due = self._heard.add(size)
             self._wire.heard(frames)
             if due and self._resumes and self._acknowledging is None:

@@ -144,7 +144,7 @@ class WebSocketTransport(DialledTransport):
         if not frames:
             return
         frames = in_lines(frames)
-        self._persistence.reward()
+        self._persistence.note_success()
         if self._heard.add(sum(map(len, frames))):
             self.acknowledge()
         if self._hear:

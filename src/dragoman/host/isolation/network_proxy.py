@@ -44,7 +44,7 @@ def interpreter() -> list[str]:
     return [] if sys.base_prefix.startswith("/usr") else [sys.base_prefix]
 
 
-class WayOut:
+class NetworkProxy:
     """A proxy to some hosts and ports; `open` it, `close` it.
 
     Each process has its own: what one does to it is nothing to the others.  Its `directory` has to be seen inside.
