@@ -21,8 +21,8 @@ from .turn import AgentSession, Turn, new_id, shown_options
 from .turns import RunningTurn
 
 PROTOCOL_VERSION = 1
-CANCEL_PATIENCE = 5.0  # seconds a cancelled turn may take before the client is answered without it
-MAX_WAITING = 32  # prompts of one session that wait for their turn
+CANCEL_PATIENCE = 5.0  # seconds a cancelled turn may take before its prompt is answered without it
+MAX_WAITING = 32  # prompts of one session that may wait for their turn
 
 CONTENT = {"image": s.ImageContent, "audio": s.AudioContent, "embedded_context": s.EmbeddedResource}
 MCP = {"http": s.McpServerHttp, "sse": s.McpServerSse, "acp": s.McpServerAcp}
@@ -63,8 +63,8 @@ class Agent(AgentRole):
         self.client_info: s.Implementation | None = None
         self.sessions: dict[str, AgentSession] = {}
         self._queues: dict[str, list[RunningTurn]] = {}  # the running turn of a session, then those that wait
-        self._announcements: dict[str, Callable[[], None]] = {}  # of sessions that are being brought back
-        self._arriving: dict[str, list[RunningTurn]] = {}  # those that an overridden `prompt` works on
+        self._announcements: dict[str, Callable[[], None]] = {}  # sessions that are being loaded or resumed
+        self._arriving: dict[str, list[RunningTurn]] = {}  # turns that an overridden `prompt` works on
 
     if not TYPE_CHECKING:
 
@@ -81,7 +81,7 @@ class Agent(AgentRole):
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Runs when the client is gone."""
+        """Runs when the client has disconnected."""
 
     # The author's part
 
@@ -155,7 +155,7 @@ class Agent(AgentRole):
         )
 
     def _declared(self) -> s.JsonObject | None:
-        """Modes, config options and tools, which some dialects want to know before there is a session."""
+        """Modes, config options and tools, which clients of some dialects need before they open a session."""
         modes = [msgspec.to_builtins(mode) for mode in self.modes]
         options = [option.id for option in self.config_options if not isinstance(option, s.Raw)]
         told: dict[str, Any] = {"modes": modes, "configOptions": options} if modes or options else {}
@@ -205,7 +205,7 @@ class Agent(AgentRole):
         return session
 
     def session(self, id: str) -> AgentSession:
-        """Give an open session; raises `ResourceNotFound` if there is none of this id."""
+        """Give the open session with this id; raises `ResourceNotFound` if there is none."""
         try:
             return self.sessions[id]
         except KeyError:
@@ -224,7 +224,7 @@ class Agent(AgentRole):
     async def close_session(self, params: s.CloseSessionRequest) -> s.CloseSessionResponse:
         """Cancel the session's turns, wait until they have ended, and forget the session."""
         session = self.session(params.session_id)
-        # At once: what the client sends after this request is about a session that is closed, or loaded again.
+        # At once: what the client sends after this request concerns a closed session, or one that is loaded again.
         del self.sessions[params.session_id]
         running = self._under_way(params.session_id)
         for turn in running:
@@ -256,7 +256,7 @@ class Agent(AgentRole):
         return s.SetSessionConfigOptionResponse(config_options=self.option_state(session) or ())
 
     async def _set_model(self, params: ModelChoice) -> s.JsonObject:
-        """Choose a model; older clients do so, for which models are no config option."""
+        """Choose a model; older clients send this, because their models are not config options."""
         options = self.session(params.session_id).config_options
         models = (o for o in options if isinstance(o, s.SessionConfigSelect) and o.category == "model")
         if (option := next(models, None)) is None:
@@ -283,7 +283,7 @@ class Agent(AgentRole):
         return {**requests, prompt.name: arriving}, notifications
 
     async def _brought_back(self, handler: Any, params: Any) -> Any:
-        """Bring a session back: its commands are told after its history and before the answer."""
+        """Load or resume a session: its commands are sent after its history and before the answer."""
         try:
             response = await handler(params)
         except BaseException:
@@ -316,7 +316,7 @@ class Agent(AgentRole):
         for block in params.prompt:
             if type(block) is not s.TextContent:
                 self._check_content(block)
-        is_whole = type(self).prompt is Agent.prompt  # else an override is at work and has a turn of its own
+        is_whole = type(self).prompt is Agent.prompt  # otherwise an override has made its own turn
         running = self._running_turn() if is_whole else RunningTurn.here()
         queue = self._queues.setdefault(session.id, [])
         if len(queue) > MAX_WAITING:
@@ -337,7 +337,7 @@ class Agent(AgentRole):
             _leave(self._queues, session.id, queue, running)
 
     def mcp_notification(self, params: AnyMcpNotification) -> None:
-        """Pass on what an MCP server in the client says of a request that is open."""
+        """Pass on a message that an MCP server in the client sends about an open request."""
         if isinstance(params, s.MessageMcpNotification):
             hearer = self.client.mcp_hearers.get((params.server_id, params.request_id))
             if hearer:
@@ -345,7 +345,7 @@ class Agent(AgentRole):
 
     def cancel(self, params: s.CancelNotification) -> None:
         """Cancel the turns of a session that were received before this notification."""
-        # Not at once: a prompt that came just before has its task, but that may not have begun.
+        # Not at once: the task of a prompt that arrived just before may not have begun.
         asyncio.get_running_loop().call_soon(self._cancel_turns, params.session_id, self.client.wire.newest)
 
     def _cancel_turns(self, session_id: str, newest: int) -> None:
@@ -416,7 +416,7 @@ def _leave(
 
 
 def with_value(option: s.SessionConfigOption, value: str | bool) -> s.SessionConfigOption:
-    """An option with another value; refused when it cannot have it."""
+    """The option with another value; raises `InvalidParams` for a value it cannot have."""
     if isinstance(option, s.SessionConfigBoolean) and not isinstance(value, bool):
         raise InvalidParams(f"config option {option.id!r} is on or off, not {value!r}")
     if isinstance(option, s.SessionConfigSelect) and value not in list(_choices(option)):

@@ -14,18 +14,18 @@ from ..dialects.engine.shapes import CARRIED
 from ..errors import RpcError
 from ..events import Method
 
-MAX_FAILURES = 3  # of one connection, after which it is ended
+MAX_FAILURES = 3  # failed logins of one connection, after which it is closed
 AUTHENTICATE = "authenticate"
 
 
 class LoginFailures:
-    """The logins of one connection that failed: the third with wrong credentials is answered, and ends it."""
+    """Counts the failed logins of one connection: the third with wrong credentials is answered and ends it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self._count = connection, 0
 
     def add(self, meta: object) -> None:
-        """A login failed; `meta` is its `_meta`, where credentials are."""
+        """Note a failed login; `meta` is its `_meta`, which holds the credentials."""
         self._count += _has_credentials(meta)
         if self._count >= MAX_FAILURES:
             self._connection.after_answer(self._connection.hang_up)
@@ -36,7 +36,7 @@ class LoginFailures:
 
 
 def limited_logins(requests: Mapping[str, Method], connection: Connection) -> Mapping[str, Method]:
-    """The requests an agent answers; after the answer to the third login with wrong credentials it hangs up."""
+    """The requests an agent answers; it disconnects after the third login with wrong credentials."""
     method, failures = requests.get(AUTHENTICATE), LoginFailures(connection)
     if method is None:
         return requests
@@ -55,7 +55,7 @@ def limited_logins(requests: Mapping[str, Method], connection: Connection) -> Ma
 
 
 def _has_credentials(meta: object) -> bool:
-    """Whether a request brings credentials: in `_meta`, where a dialect puts them as well."""
+    """Whether a request carries credentials in its `_meta`; translated dialects put them there too."""
     by_dialect = meta.get(CARRIED) if isinstance(meta, dict) else None
     places = [meta, *(by_dialect.values() if isinstance(by_dialect, dict) else ())]
     return any(isinstance(place, dict) and "credentials" in place for place in places)

@@ -92,7 +92,7 @@ class ToolRun:
     ) -> None:
         """Send the client changes of the call."""
         self._status = status or self._status
-        call = self._call  # a question asked later shows what the client knows by then
+        call = self._call  # a later question shows the call as the client knows it by then
         self._call = replace(
             call,
             title=title or call.title,

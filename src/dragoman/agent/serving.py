@@ -34,7 +34,7 @@ async def _serve_on(app: App, transport: Transport, dialect: str | None) -> None
     try:
         async with made_by(app, RemoteClient(connection)) as agent:
             requests, notifications = entered(agent).answers(AgentRole)
-            own = isinstance(agent, Agent)  # and no gateway or proxy, which passes logins on
+            own = isinstance(agent, Agent)  # not a gateway or proxy, which passes logins on
             connection.answer_with(limited_logins(requests, connection) if own else requests, notifications)
             try:
                 await connection.run()

@@ -1,4 +1,4 @@
-"""One prompt being answered: all that an agent's author needs while answering it."""
+"""`Turn`, one prompt being answered, and the `AgentSession` it belongs to."""
 
 import contextlib
 import itertools
@@ -54,7 +54,7 @@ _AROUND = {kind: _around(kind) for kind in (s.AgentMessageChunk, s.AgentThoughtC
 
 
 def _number_messages() -> None:
-    """Count messages from a random number on, in a fork from another one: their ids need only differ."""
+    """Count messages from a random number on, and from another one in a fork: their ids need only differ."""
     global _message_numbers
     _message_numbers = itertools.count(int.from_bytes(os.urandom(6), "big"))
 
@@ -92,7 +92,7 @@ class AgentSession:
         self.config_options = config_options
         self.state: dict[str, Any] = {}
         self.commands: Sequence[s.AvailableCommand] = ()
-        self.further_commands: Sequence[s.AvailableCommand] = ()  # of its MCP servers
+        self.further_commands: Sequence[s.AvailableCommand] = ()  # of the session's MCP servers
         self._tools: SessionTools | None = None
         self.keeper: Callable[[AgentSession], Awaitable[None]] | None = None  # stores `state`
 
@@ -144,9 +144,9 @@ class AgentSession:
     ) -> "SessionTools":
         """Give the session's MCP servers: `async with session.tools() as tools:` in a turn.
 
-        They start with the first block and end with the session.  `sampling` answers what servers ask of the
-        agent's model, which is refused without it; `check_call` decides on calls instead of the user and their rules;
-        `approvals` remembers which servers were allowed.  The options count when this is first called.
+        They start with the first block and end with the session.  `sampling` answers servers' requests to the
+        agent's model, which are refused without it; `check_call` decides on calls instead of the user and their
+        rules; `approvals` remembers which servers were allowed.  The options count when this is first called.
         """
         if self._tools is None:
             from ..mcp import SessionTools
@@ -155,7 +155,7 @@ class AgentSession:
         return self._tools
 
     async def end(self) -> None:
-        """End what the session has at work, its MCP servers; the agent does when the session or the client goes."""
+        """End the session's MCP servers; the agent calls this when the session or the connection ends."""
         if self._tools is not None:
             await self._tools.close()
 
@@ -178,10 +178,10 @@ class AgentSession:
 class Turn:
     """One prompt being answered."""
 
-    usage: s.Usage | None = None  # set these two to have them sent with the answer
+    usage: s.Usage | None = None  # set these two to send them with the answer
     answer_meta: s.JsonObject | None = None
     ended = False
-    _speaker: type | None = None  # whose message is being sent
+    _speaker: type | None = None  # the role of the message that is being sent
     _message_id = ""
     _head = _tail = b""  # the bytes around a text in its frame; None where frames are not made here
 
@@ -193,7 +193,7 @@ class Turn:
 
     @property
     def message_id(self) -> str | None:
-        """The client's id for this prompt, to be used again in a replay; None if it gave none."""
+        """The client's id for this prompt, which a replay uses again; None if the client gave none."""
         given = (self.meta or {}).get(MESSAGE_ID)
         return given if isinstance(given, str) and 0 < len(given) <= MAX_ID else None
 
@@ -243,7 +243,7 @@ class Turn:
     def _begin_message(self, kind: type[Chunk]) -> None:
         """Give the next message its id, and encode the bytes around each of its texts."""
         self._speaker, self._message_id = kind, f"{next(_message_numbers):012x}"
-        if type(self.client).update is RemoteClient.update:  # else an override has to see each chunk
+        if type(self.client).update is RemoteClient.update:  # otherwise an override has to see each chunk
             first, second, third, last = _AROUND[kind]
             self._head = first + codec.encode(self.session.id) + second
             self._tail = third + codec.encode(self._message_id) + last
@@ -358,7 +358,7 @@ class Turn:
             cwd=None if cwd is None else self.session.path(cwd),
             output_byte_limit=output_byte_limit,
         )
-        # Without a deadline: a client that gets a cancel may have made the terminal anyway, and not say so.
+        # Without a deadline: a client that gets a cancel may have made the terminal anyway, without saying so.
         terminal = await take(self._created(request), self._released, cancels=False)
         try:
             yield terminal

@@ -21,7 +21,9 @@ STOP_REASONS: tuple[str, ...] = typing.get_args(s.StopReason)
 _arrived: ContextVar["RunningTurn"] = ContextVar("arrived")
 
 # The answer to nearly every prompt: made, checked and encoded once.
-_PLAIN = {reason: codec.constant_result(s.PromptResponse(stop_reason=reason), s.PromptResponse) for reason in STOP_REASONS}
+_PLAIN = {
+    reason: codec.constant_result(s.PromptResponse(stop_reason=reason), s.PromptResponse) for reason in STOP_REASONS
+}
 
 
 class RunningTurn:
@@ -44,7 +46,7 @@ class RunningTurn:
 
     @staticmethod
     def here() -> "RunningTurn":
-        """The prompt that is being answered here: in its task, or in one that it has started."""
+        """The prompt that the current task answers, or the task that started it."""
         return _arrived.get()
 
     def cancel(self, newest: int | None = None) -> None:
@@ -72,7 +74,7 @@ class RunningTurn:
         return replace(response, stop_reason="cancelled") if self.cancelled else response
 
     def failed(self, exc: Exception) -> s.PromptResponse:
-        """Answer for a turn that raised: it was cancelled, the wire ended, or it failed by itself."""
+        """The answer for a turn that raised: it was cancelled, the connection ended, or it failed."""
         if self.cancelled:
             log.warning("a cancelled turn failed", exc_info=True)
             return self.response("cancelled")
@@ -81,7 +83,7 @@ class RunningTurn:
         raise exc
 
     def cut_short(self) -> s.PromptResponse:
-        """Answer for a turn that raised CancelledError: the client cancelled it, the agent stops, or it gave up."""
+        """The answer for a turn that raised CancelledError: the client cancelled, the agent stops or gave up."""
         task = asyncio.current_task()
         assert task
         if self._wire.closed and not self.cancelled:
@@ -107,7 +109,7 @@ class RunningTurn:
         return _PLAIN.get(reason) or s.PromptResponse(stop_reason=reason)
 
     async def finished(self) -> None:
-        """Until the turn has ended."""
+        """Wait until the turn has ended."""
         if self.ended:
             return
         if self._over is None:

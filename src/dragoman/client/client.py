@@ -61,14 +61,14 @@ class Client(ClientRole):
     _provided: "ProvidedServers | None" = None
     connection: Connection = UNCONNECTED
     _inboxes: Inboxes = UNCONNECTED
-    dialect = "v1"  # what the agent speaks; it is translated
+    dialect = "v1"  # the dialect the agent speaks; the connection translates it
 
     def __init__(self) -> None:
         self.agent_info: s.Implementation | None = None
         self.agent_capabilities = s.AgentCapabilities()
         self.auth_methods: Sequence[s.AuthMethod] = ()
         self.turns = SentTurns()
-        self._questions: dict[str, dict[int, asyncio.Task[Any]]] = {}  # open ones of a session, by their keys
+        self._questions: dict[str, dict[int, asyncio.Task[Any]]] = {}  # open permission requests by session
 
     @property
     def closed(self) -> Exception | None:
@@ -296,7 +296,7 @@ class Client(ClientRole):
             self.connection.submit(CLOSE, request, lambda _: None)
 
     def _servers(self) -> Sequence[s.McpServer]:
-        """The client's own MCP servers, as a session is opened with them."""
+        """The client's own MCP servers, in the form in which a session is opened with them."""
         return self._provided.offered(self.agent_capabilities) if self._provided else ()
 
     async def end_servers(self) -> None:
@@ -306,10 +306,10 @@ class Client(ClientRole):
             await provided.close()
 
     async def take_back(self) -> None:
-        """Take back everything lent, after the connection was closed; a plain client lends nothing."""
+        """End what the agent was lent, after the connection was closed; a plain client lends nothing."""
 
     def detach(self) -> None:
-        """Drop unread updates, after the connection was closed."""
+        """Drop unread updates after the connection was closed."""
         self._inboxes.close()
 
 

@@ -92,7 +92,7 @@ def connect_over(
     dialect: str | None = None,
     start_timeout: float | None = START_TIMEOUT,
 ) -> AbstractAsyncContextManager[Client]:
-    """Shake hands with an agent as `connect` does, over a wire that is opened and closed by its own means."""
+    """Do the handshake with an agent as `connect` does, over a transport that the caller opens and closes."""
     return _Connecting(_connected(way, client or Client(), dialect, start_timeout))
 
 
@@ -215,7 +215,7 @@ def target_kind(target: object, caller: str = "connect") -> str:
 
 
 def _check_options(kind: str, **options: object) -> None:
-    """Refuse an option that would change nothing."""
+    """Refuse an option that has no effect on this kind of target."""
     for name, value in options.items():
         wanted = "a URL" if name == "headers" else "a command"
         if value is not None and kind != wanted:

@@ -40,19 +40,19 @@ _NONE: list[Any] = []  # never added to
 class Part:
     """The updates of one prompt, and those that came between it and the one before."""
 
-    # Most have none of these, and there is one a prompt.
-    is_due = False  # of a prompt that is not answered yet
-    is_abandoned = False  # of a prompt that nobody holds any more
+    # Each prompt has a part, and most parts have none of these.
+    is_due = False  # the prompt is not answered yet
+    is_abandoned = False  # nobody holds the prompt any more
     spool: Spool | None = None
-    failure: Error | None = None  # why there is a gap behind what is here
-    is_dropped = False  # nobody wants it any more
-    taken_size = 0  # bytes of those that were made ready
+    failure: Error | None = None  # why updates are missing after those that are here
+    is_dropped = False  # its updates are not wanted any more
+    taken_size = 0  # bytes of the decoded updates
 
     def __init__(self) -> None:
-        self.ready = _NONE  # to be read, the next one at the end
-        self.arrived: list[Any] = []  # and those behind them, as they came
+        self.ready = _NONE  # decoded updates, the next one at the end
+        self.arrived: list[Any] = []  # the frames after them, not decoded yet
         self.size = 0  # bytes of the frames that arrived
-        self.taken_count = 0  # how many were made ready, also of those read since
+        self.taken_count = 0  # how many were decoded, including those that were read since
         self.takes_items = True  # nothing is on disk, and nothing is missing
 
     def adopt(self, other: "Part") -> None:
@@ -74,7 +74,7 @@ class Part:
 class Inbox:
     """The waiting updates of one session; its wire is held when there is no room left.
 
-    Updates are made ready a batch at a time; a batch takes up room until all of it has been read.
+    Updates are decoded a batch at a time; a batch takes up room until all of it has been read.
     """
 
     __slots__ = (
@@ -95,13 +95,13 @@ class Inbox:
         self._waiters: list[asyncio.Future[None]] = []
 
     def resize(self, wire: Holdable, *, memory: int = MEMORY, disk: int = DISK) -> None:
-        """Change its room, once it is known whether somebody opened its session."""
+        """Change the room for updates once it is known whether somebody opened the session."""
         self._wire, self._memory, self._disk = wire, memory, disk
 
     # Prompts
 
     def begin(self, part: Part) -> None:
-        """A prompt was sent, and this is its part.  Updates that nobody has read since the last one go with it."""
+        """Give a prompt that was sent its part, which takes over the updates that nobody has read yet."""
         if self._parts and not self.readers:
             for abandoned in [other for other in self._parts if other.is_abandoned]:
                 self._drop(abandoned)
@@ -117,7 +117,7 @@ class Inbox:
         self._parts.append(part)
 
     def end(self, part: Part) -> None:
-        """A prompt was answered: its part is whole."""
+        """A prompt was answered: its part is complete."""
         part.is_due = False
         if part.is_dropped:
             self._parts.remove(part)
@@ -158,9 +158,9 @@ class Inbox:
             self.wake()
 
     def fetch(self, part: Part) -> bool:
-        """Make the next updates of a part ready, all of which were read; false when there are none.
+        """Decode the next updates of a part whose decoded ones were all read; false when there are none.
 
-        Raises the failure that lost those behind them.
+        Raises the failure that lost the updates after them.
         """
         if part.taken_count:
             self._forget_taken(part)
@@ -180,7 +180,7 @@ class Inbox:
         return True
 
     def pop_any(self) -> Any | None:
-        """The next update of all, None when there is none; a failure is raised once."""
+        """The next update of any part, or None; a failure is raised once."""
         for part in list(self._parts):
             try:
                 if part.ready or self.fetch(part):
@@ -214,7 +214,7 @@ class Inbox:
         self._waiters.clear()
 
     def close(self) -> None:
-        """Throw away the remaining updates; no more will come."""
+        """Drop the remaining updates; no more will come."""
         self.is_closed = True
         for part in self._parts:
             self._empty(part)
@@ -300,5 +300,5 @@ class Inbox:
 def _read_update(frame: bytes) -> Any:
     try:
         return codec.decode(frame, _Frame).params.update
-    except codec.Malformed:  # it was mended when it came, but kept as it was
+    except codec.Malformed:  # it was repaired when it arrived, but stored as it was
         return codec.decode(codec.mend(frame), _Frame).params.update

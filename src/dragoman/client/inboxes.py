@@ -12,7 +12,7 @@ log = logging.getLogger("dragoman")
 
 MAX_UNOPENED = 256  # sessions whose updates are kept though nobody has opened them
 UNOPENED_MEMORY = 64 * 1024  # bytes kept of each of them
-OPENING_DISK = 256 * 1024 * 1024  # bytes more of each while a session is being opened: it may be that one
+OPENING_DISK = 256 * 1024 * 1024  # further bytes of each while a session is being opened: it may be this one
 
 
 class Inboxes(dict[str, Inbox]):
@@ -45,7 +45,7 @@ class Inboxes(dict[str, Inbox]):
         return inbox
 
     def know(self, session_id: str) -> Inbox:
-        """The inbox of a session that is opened here."""
+        """Make the inbox of a session that this client opens."""
         self._known[session_id] = None
         self._unopened.pop(session_id, None)
         if inbox := self.get(session_id):
@@ -53,7 +53,7 @@ class Inboxes(dict[str, Inbox]):
         return self[session_id]
 
     def forget(self, session_id: str) -> None:
-        """Throw away the updates of a session that is not open here any longer."""
+        """Drop the updates of a session that is not open here any longer."""
         self._known.pop(session_id, None)
         self._unopened.pop(session_id, None)
         if inbox := self.pop(session_id, None):
@@ -61,7 +61,7 @@ class Inboxes(dict[str, Inbox]):
 
     @contextlib.contextmanager
     def loading(self, session_id: str) -> Iterator[None]:
-        """A session is being loaded: its history comes before the answer does.  Should it fail, nothing is kept."""
+        """Keep the history of a session being loaded, which comes before the answer; drop it if loading fails."""
         self.forget(session_id)
         self.know(session_id)
         self._fail_when_full(session_id)
@@ -73,7 +73,7 @@ class Inboxes(dict[str, Inbox]):
 
     @contextlib.contextmanager
     def opening(self) -> Iterator[None]:
-        """A session is being opened: its updates may come before its id does."""
+        """Keep updates while a session is being opened: its updates may come before its id."""
         self._opening += 1
         try:
             yield

@@ -19,7 +19,7 @@ class SentTurn(Part):
 
     reply: Reply | None = None
     is_cancelled = False
-    earlier: "SentTurn | None" = None  # the prompt of its session before it that is not answered either
+    earlier: "SentTurn | None" = None  # the previous unanswered prompt of its session
 
     def __init__(self, session: "Session", request: s.PromptRequest) -> None:
         Part.__init__(self)  # half of what super() costs
@@ -45,7 +45,7 @@ class SentTurns:
     """
 
     def __init__(self) -> None:
-        self._newest: dict[str, SentTurn] = {}  # no lists: mostly there is one, and a thousand sessions at once
+        self._newest: dict[str, SentTurn] = {}  # no lists: most of a thousand sessions have one prompt
 
     def begin(self, turn: SentTurn) -> None:
         session_id = turn.session.id
@@ -75,7 +75,7 @@ class SentTurns:
         return list(self._of(turn.session.id)) == [turn]
 
     def _of(self, session_id: str) -> Iterator[SentTurn]:
-        """Those of a session, the newest first."""
+        """The unanswered prompts of a session, the newest first."""
         turn = self._newest.get(session_id)
         while turn is not None:
             yield turn

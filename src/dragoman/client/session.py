@@ -207,7 +207,7 @@ class Prompt(Coroutine[Any, Any, s.PromptResponse]):
         except StopIteration:
             raise
         except BaseException:
-            self._cancel()  # a task that is cancelled before it begins gets no further than this
+            self._cancel()  # a task that is cancelled before it begins only runs this
             raise
 
     def close(self) -> None:

@@ -15,8 +15,8 @@ class Spool:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._on_disk = 0  # bytes in files, also of what has been taken from them
-        self._unread = 0  # bytes in files that were not taken yet
+        self._on_disk = 0  # bytes in files, including frames that were taken from them
+        self._unread = 0  # bytes in files of frames that were not taken yet
         self._files: deque[_File] = deque()
         self._unwritten = bytearray()
 
@@ -30,20 +30,20 @@ class Spool:
         return not self._unread and not self._unwritten
 
     def append(self, frame: bytes) -> None:
-        """Add a frame; raises OSError when there is no room for it, and then only this frame is missing."""
+        """Add a frame; raises OSError when there is no room for it, and loses only this frame."""
         if len(self._unwritten) > BATCH:
             self._write()
         self._unwritten += len(frame).to_bytes(LENGTH, "big")
         self._unwritten += frame
 
     def take(self) -> list[bytes]:
-        """Some frames from the front, one at least unless there is none; raises OSError."""
+        """Take frames from the front, at least one if there is any; raises OSError."""
         if not self._unread:
             data, self._unwritten = bytes(self._unwritten), bytearray()
             return _frames(data)[0]
         file = self._files[0]
         frames, size = _frames(file.read(BATCH))
-        if not frames:  # the first one is larger than that
+        if not frames:  # the first frame is larger than that
             frames, size = _frames(file.read(LENGTH + file.next_size()))
         file.read_at += size
         self._unread -= size

@@ -60,7 +60,7 @@ def durable(*, store: Store | str | None = None, name: str | None = None) -> Cal
 def durable(agent: Any = None, store: Store | str | None = None, *, name: str | None = None) -> Any:
     """Make an agent class that stores its sessions: `serve(durable(MyAgent))`, or `@durable` above the class.
 
-    Methods that the agent has stay its own.  `name` tells its sessions from those of other agents in the store.
+    The agent's own methods stay in use.  `name` distinguishes its sessions from those of other agents in the store.
     """
     if agent is None:
         return functools.partial(durable, store=store, name=name)
@@ -79,16 +79,16 @@ def durable(agent: Any = None, store: Store | str | None = None, *, name: str | 
 
 
 class _Durable(Agent):
-    """Stands before an agent's own class and keeps its sessions."""
+    """Stores the sessions of the agent class it is combined with."""
 
     store: ClassVar[Store]
     store_name: ClassVar[str]
 
     async def __aenter__(self) -> Self:
         await self.store.__aenter__()
-        self._back: dict[str, tuple[Head, dict[str, bytes]]] = {}  # sessions being brought back, with their state
-        self._saved: dict[str, dict[str, bytes]] = {}  # their authors' states as they are stored
-        self._turns: dict[str, tuple[str, asyncio.Task[object]]] = {}  # under way: their ids and tasks
+        self._back: dict[str, tuple[Head, dict[str, bytes]]] = {}  # sessions being reopened, with their state
+        self._saved: dict[str, dict[str, bytes]] = {}  # the authors' states as they are stored
+        self._turns: dict[str, tuple[str, asyncio.Task[object]]] = {}  # turns under way: their ids and tasks
         wire = self.client.wire
         self._flush = wire.through(self._with_outbox)
         try:
@@ -126,7 +126,7 @@ class _Durable(Agent):
         self.client.notify(EVENT, note(session_id, event))
 
     async def _stored(self, session_id: str) -> None:
-        """Return once all that was said in a session is stored."""
+        """Return once everything sent in a session is stored."""
         self._flush()
         await self._outbox.check(session_id)
 
@@ -143,7 +143,7 @@ class _Durable(Agent):
             raise TypeError("; ".join(problems))
 
     def _note_state(self, session: AgentSession) -> list[str]:
-        """Store changes of the author's state; gives the error of values that cannot be stored."""
+        """Store changes of the author's state; returns the error for values that cannot be stored."""
         saved = self._saved.get(session.id)
         if saved is None:
             raise LocalProtocolError("the session is closed; its state cannot be saved")
@@ -188,13 +188,13 @@ class _Durable(Agent):
     async def _bring_back(
         self, params: s.LoadSessionRequest | s.ResumeSessionRequest
     ) -> tuple[AgentSession, Head, list[str]]:
-        """Open a session again; gives it, its stored facts, and the damage in it."""
+        """Open a session again; returns it, its stored facts and its damage."""
         self._check(params)
         id = params.session_id
         await self._check_known(id)
         held = await self.store.commit(lambda db: db.acquire(id, self))
         damages = [held.suspect] if held.suspect else []
-        if id in self._turns:  # the running turn has the session; it goes on with it
+        if id in self._turns:  # a turn is running in the session; it goes on with it
             return self.session(id), held.head, damages
         session, damaged_states = await self._reopened(id, params, held.head)
         return session, held.head, damages + damaged_states
@@ -220,7 +220,7 @@ class _Durable(Agent):
         await self._outbox.stored()
         with self._outbox.holding(
             params.session_id in self._turns
-        ):  # updates of a turn from now on come after all of this
+        ):  # from now on, updates of a turn come after all of this
             session, head, damages = await self._bring_back(params)
             replay = Replay(session.id, self._outbox, damages)
             async with contextlib.aclosing(self.store.read(session.id, head.last)) as parts:
@@ -283,7 +283,7 @@ class _Durable(Agent):
     async def delete_session(self, params: s.DeleteSessionRequest) -> s.DeleteSessionResponse:
         try:
             await self._ours(params.session_id)
-        except SessionUnknown:  # perhaps deleted, while somebody kept its traces from being cleared away
+        except SessionUnknown:  # it may be deleted while its remains could not be removed
             await self.store.run(lambda db: db.remove_leftovers())
             return s.DeleteSessionResponse()
         await self._close_if_open(params.session_id)
@@ -314,7 +314,7 @@ class _Durable(Agent):
         return s.SetSessionTitleResponse(title=title)
 
     def _is_ours(self, head: Head) -> bool:
-        return head.agent in (self.store_name, "")  # damage may have taken the name
+        return head.agent in (self.store_name, "")  # the name may be lost by damage
 
     async def _ours(self, id: str) -> Head:
         summary = await self.store.run(lambda db: db.summary(id))
@@ -323,13 +323,13 @@ class _Durable(Agent):
         return summary.head
 
     async def _check_known(self, id: str) -> None:
-        """Refuse a session that is not there, is another agent's, or was not used for too long."""
+        """Refuse a session that is missing, belongs to another agent, or was not used for too long."""
         head = await self._ours(id)
         if id not in self.sessions:
             self.store.check_age(id, head)
 
     async def _append(self, id: str, event: Event) -> None:
-        """Add to a session, open or not."""
+        """Add an event to a session, open or not."""
         if id in self.sessions:
             if id in self._outbox.failures and id not in self._turns:
                 await self._try_again(id)
@@ -390,7 +390,7 @@ class _Durable(Agent):
         return response
 
     def _end(self, id: str, task: object, stop_reason: str | None = None, error: str | None = None) -> str | None:
-        """Note a turn's end; one that was never begun has none, and with the client gone it was cut short.
+        """Note a turn's end, unless it never began; if the client has disconnected, the turn was cut short.
 
         Returns the error of the author's state, if any.
         """
@@ -409,7 +409,7 @@ class _Durable(Agent):
 
 
 def _as_it_was(option: s.SessionConfigOption, config: dict[str, str | bool]) -> s.SessionConfigOption:
-    """An option with the value it had; one that can no longer have it keeps its own."""
+    """An option with its stored value, or with its own if it no longer offers the stored one."""
     value = config.get(getattr(option, "id", ""))
     if value is None:
         return option

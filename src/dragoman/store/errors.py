@@ -1,10 +1,10 @@
-"""Errors of stored sessions; each is the answer that a client gets."""
+"""Errors of stored sessions; each is sent to the client as the answer."""
 
 from ..errors import InternalError, InvalidRequest, ResourceNotFound
 
 
 class SessionUnknown(ResourceNotFound):
-    """There is no such session, or no longer."""
+    """The session does not exist, or no longer exists."""
 
     def __init__(self, id: str) -> None:
         super().__init__("Session not found", {"sessionId": id})
@@ -18,21 +18,21 @@ class SessionExpired(ResourceNotFound):
 
 
 class SessionCorrupted(InternalError):
-    """Nothing of the session can be read any more."""
+    """The session cannot be read any more."""
 
     def __init__(self, id: str, why: str) -> None:
         super().__init__("Session corrupted", {"sessionId": id, "reason": why})
 
 
 class SessionBusy(InvalidRequest):
-    """Somebody else has the session open."""
+    """Another process or connection has the session open."""
 
     def __init__(self, id: str, holder: str) -> None:
         super().__init__(f"The session is open {holder}; close it there first", {"sessionId": id})
 
 
 class SessionTaken(InvalidRequest):
-    """A new session was to have the id of another."""
+    """A new session was given an id that is in use."""
 
     def __init__(self, id: str) -> None:
         super().__init__(f"there is a session {id} already; another needs another id", {"sessionId": id})

@@ -13,7 +13,7 @@ WORDS = "Interrupted: this turn was cut short before it was over."
 
 
 def closing_lines(turn: str, lines: Iterable[bytes]) -> list[bytes]:
-    """The lines that end a turn of which these are left: its tools failed, and it says so."""
+    """The lines that end an interrupted turn of which these lines are left: its open tool calls fail."""
     transcript = Transcript()
     for line in lines:
         if (update := update_of(line)) is not None:
@@ -47,7 +47,7 @@ def _ended(entry: object) -> s.SessionUpdate | None:
 
 
 def damage_line(damage: Damage) -> bytes:
-    """The update in place of missing lines: a text that every client shows."""
+    """The update in place of missing lines: a text, which every client shows."""
     count = damage.last - damage.first + 1
     text = f"[Damaged: {count} stored update{'s' * (count > 1)} of this session cannot be read: {damage}.]"
     meta = {"dragoman": {"damaged": {"first": damage.first, "last": damage.last}}}

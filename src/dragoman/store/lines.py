@@ -1,11 +1,11 @@
 """A session's log consists of lines, one for each event, in order.
 
     {"sessionUpdate":...}     an update, byte for byte as its client got it
-    ~{...}                    an update whose notification said more than that, without its session id
+    ~{...}                    an update whose notification has further members, without its session id
     !{"event":...}            something of our own: a prompt, a turn's end, a new title
-    ={"put":...,"drop":...}   the author's state, by key; kept beside the log, where only the latest word counts
+    ={"put":...,"drop":...}   the author's state, by key; stored beside the log, where only the latest value counts
 
-A `Head` is the fold of a log: what a list of sessions shows and what bringing one back needs.
+A `Head` is the fold of a log: what a list of sessions shows and what loading a session needs.
 """
 
 import copy
@@ -30,7 +30,7 @@ _FOLDED = (OWN, *_TELLING)
 
 
 class Opened(Struct, tag_field="event", tag="opened", rename="camel", omit_defaults=True):
-    """The session was made."""
+    """The session was created."""
 
     agent: str
     cwd: str
@@ -40,12 +40,12 @@ class Opened(Struct, tag_field="event", tag="opened", rename="camel", omit_defau
 
 
 class TurnBegan(Struct, tag_field="event", tag="prompted", rename="camel", omit_defaults=True):
-    """The user said something, and a turn began."""
+    """The user sent a prompt, and a turn began."""
 
     turn: str
     prompt: Sequence[Raw]
     at: int = 0
-    message: str = ""  # the id the client knows it by, where it has one
+    message: str = ""  # the client's id for the prompt, if it gave one
 
 
 class TurnEnded(Struct, tag_field="event", tag="ended", rename="camel", omit_defaults=True):
@@ -87,7 +87,7 @@ _update = msgspec.json.Decoder(s.SessionInfoUpdate | s.CurrentModeUpdate | s.Con
 
 
 class Head(Struct, rename="camel", omit_defaults=True):
-    """Facts about a session that are known without reading its log."""
+    """The facts about a session that are known without reading its log."""
 
     agent: str = ""
     cwd: str = ""
@@ -101,18 +101,18 @@ class Head(Struct, rename="camel", omit_defaults=True):
     archived: bool = False
     mode: str | None = None
     config: dict[str, str | bool] = {}
-    turn: str | None = None  # the one that has not ended
-    since: int = 0  # and the line that began it
+    turn: str | None = None  # the turn that has not ended
+    since: int = 0  # the line that began it
     states: int = 0  # how many keys the author's state has
 
     def copied(self) -> "Head":
-        """Another head like this one, which folds on its own."""
+        """An independent copy of this head."""
         head = copy.copy(self)
         head.config = dict(self.config)
         return head
 
     def fold(self, lines: Iterable[bytes]) -> None:
-        """Take more lines in."""
+        """Fold in more lines."""
         before, count = self.last, 0
         for count, line in enumerate(lines, 1):
             if line.startswith(_FOLDED):
@@ -135,7 +135,7 @@ class Head(Struct, rename="camel", omit_defaults=True):
                     self.title = first_words(event.prompt)
             case TurnEnded() if (
                 event.turn == self.turn
-            ):  # a turn that was given up on ends after the next has begun
+            ):  # an abandoned turn ends after the next has begun
                 self.turn = None
             case Titled():
                 self.title, self.is_named = event.title, True
@@ -146,7 +146,7 @@ class Head(Struct, rename="camel", omit_defaults=True):
                 self.config.update(event.config)
 
     def _told(self, line: bytes) -> None:
-        """An update that says how the session is now; one that does not fit says nothing."""
+        """Fold in an update; one that cannot be decoded is ignored."""
         try:
             update = _update.decode(line)
         except codec.Malformed:

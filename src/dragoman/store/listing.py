@@ -19,7 +19,7 @@ _ARCHIVED = {None: (False,), "exclude": (False,), "include": (False, True), "onl
 
 
 def page(params: s.ListSessionsRequest, summaries: "Sequence[SessionSummary]") -> s.ListSessionsResponse:
-    """The sessions that were asked for, the newest first."""
+    """The requested sessions, the newest first."""
     wanted = _ARCHIVED.get(params.archived)
     if wanted is None:
         raise InvalidParams(f"archived cannot be {params.archived!r}: it is exclude, include or only")

@@ -1,8 +1,8 @@
 """Between an agent and its wire: an update is stored before its bytes are sent.
 
-Everything that is sent comes by, in order.  Frames wait here while the lines among them are being committed;
-what comes meanwhile is committed together next.  So a lone update waits for one small commit, and a stream is
-committed in large ones.
+All frames that are sent pass through it, in order.  They wait here while the lines among them are being committed;
+lines that arrive meanwhile are committed together next.  So a lone update waits for one small commit, and a stream
+is committed in large ones.
 """
 
 import asyncio
@@ -28,26 +28,26 @@ _UPDATE = _NOTE % b"session/update"
 _USUAL = _UPDATE + b'"sessionId":"'
 _EVENT, _SAVED = (_NOTE % name.encode() + b'"sessionId":"' for name in (EVENT, SAVED))
 _PASSING = b'{"sessionUpdate":"notice"'  # shown once, never replayed
-_NO_HABIT = b"\xff"  # nothing in UTF-8 begins like this
+_NO_HABIT = b"\xff"  # no UTF-8 text begins with this byte
 _SPECIAL = (_PASSING, COMMANDS)
 _members = msgspec.json.Decoder(dict[str, Raw])
 _value = msgspec.json.Decoder(Raw)
 
 
 def escaped(id: str) -> bytes:
-    """An id as it stands between its quotes."""
+    """An id as it is written between quotes."""
     return msgspec.json.encode(id)[1:-1]
 
 
 def frame_of(id: bytes, line: bytes) -> bytes:
-    """The notification a stored update goes out as."""
+    """The notification that carries a stored update."""
     if line.startswith(WHOLE):
         return b'%s%s",%s}' % (_USUAL, id, line[2:])
     return b'%s%s","update":%s}}' % (_USUAL, id, line)
 
 
 class Outbox:
-    """A transport that lets nothing out before it is stored; sessions it was not told of pass by."""
+    """A transport that sends a session's updates only once they are stored; other sessions' at once."""
 
     def __init__(self, transport: Transport, store: Store, failed: Callable[[str], None]) -> None:
         self.failures: dict[str, Exception] = {}  # sessions whose latest updates could not be stored
@@ -58,14 +58,14 @@ class Outbox:
         self._store = store
         self._failed = failed
         self._loop = asyncio.get_running_loop()
-        self._frames: list[bytes] = []  # wait to be sent
-        self._lines: list[tuple[str, bytes]] = []  # wait to be stored, before them
+        self._frames: list[bytes] = []  # frames that wait to be sent
+        self._lines: list[tuple[str, bytes]] = []  # lines that wait to be stored before them
         self._sizes = [0, 0]  # bytes being stored, bytes waiting
-        self._in_flight: list[bytes] | None = None  # go out when the commit under way is done
+        self._in_flight: list[bytes] | None = None  # frames sent when the commit under way is done
         self._is_due = False  # the next commit begins in a moment
         self._holds = 0
-        self._settled: list[asyncio.Future[None]] = []  # wait for the commit under way
-        self._next: list[asyncio.Future[None]] = []  # and for the one after it
+        self._settled: list[asyncio.Future[None]] = []  # callers that wait for the commit under way
+        self._next: list[asyncio.Future[None]] = []  # callers that wait for the one after it
 
     def keep(self, session_id: str) -> None:
         """Store the updates of a session from now on."""
@@ -73,7 +73,7 @@ class Outbox:
         self.failures.pop(session_id, None)
 
     def forget(self, session_id: str) -> None:
-        """Store no more of it."""
+        """Stop storing the updates of a session."""
         self._habit = _NO_HABIT
         self._keeps.discard(session_id)
         self.failures.pop(session_id, None)
@@ -83,7 +83,7 @@ class Outbox:
 
     def send(self, frames: list[bytes]) -> None:
         for frame in frames:
-            if frame.startswith(self._habit):  # most of them begin as the one before did
+            if frame.startswith(self._habit):  # most begin with the same bytes as the previous one
                 line = frame[len(self._habit) : -2]
                 if not line.startswith(_SPECIAL) and _is_one(line):
                     self._lines.append((self._habitual, line))
@@ -99,7 +99,7 @@ class Outbox:
             self._loop.call_soon(self._go_on)  # together with other updates of this moment
 
     def _take(self, frame: bytes) -> bool:
-        """Note the line a notification holds; false when the notification goes no further."""
+        """Queue the line that a notification holds; false if the notification is not sent on."""
         if frame.startswith(_USUAL):
             id, line = _split(frame, len(_USUAL), b'","update":')
             goes_out = True
@@ -124,7 +124,7 @@ class Outbox:
         return goes_out
 
     def _is_known(self, id: str, line: bytes) -> bool:
-        """Whether it only repeats the session's commands, as every opening of a session does."""
+        """Whether an update only repeats the session's commands, as each opening of a session does."""
         if not line.startswith(COMMANDS):
             return False
         if self.commands.get(id) == line:
@@ -134,7 +134,7 @@ class Outbox:
 
     @contextlib.contextmanager
     def holding(self, is_needed: bool) -> Iterator[None]:
-        """Keep back all that is sent from now on, for something that has to go out before it."""
+        """Keep back all frames from now on, because another message has to be sent first."""
         self._holds += is_needed
         try:
             yield
@@ -143,7 +143,7 @@ class Outbox:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Send frames that need no commit, and commit the others; not before the running commit is done."""
+        """Send frames that need no commit and commit the others, once the running commit is done."""
         self._is_due = False
         frames, lines = self._frames, self._lines
         if self._in_flight is not None or self._holds or not (frames or lines or self._next):
@@ -189,7 +189,7 @@ class Outbox:
         await waiting
 
     async def check(self, session_id: str) -> None:
-        """Return once a session is stored as far as it goes; raise if it cannot be."""
+        """Return once all updates of a session are stored; raise if they cannot be."""
         await self.stored()
         if failure := self.failures.get(session_id):
             raise StoreFailure(str(getattr(failure, "message", failure))) from None
@@ -199,7 +199,7 @@ class Outbox:
         self._inner.send(frames)
         await self._inner.drain()
 
-    # The rest is the wire's own
+    # The rest is passed on to the wire
 
     def listen(self, hear: Hear, ended: Callable[[], None]) -> None:
         self._inner.listen(hear, ended)
@@ -253,10 +253,10 @@ def _is_one(line: bytes) -> bool:
 
 
 def _unusual(frame: bytes) -> tuple[str, bytes]:
-    """A notification that says more, or in another order, than ours do: kept whole."""
+    """A notification with more members than ours, or in another order, as a line that keeps it whole."""
     params = _members.decode(_members.decode(frame)["params"])
     id: str = msgspec.json.decode(params.pop("sessionId"))
-    if "line" in params:  # one of those that end here, about a session whose id has to be escaped
+    if "line" in params:  # a notification that ends here, with a session id that has to be escaped
         return id, bytes(params["line"])
     return id, WHOLE + msgspec.json.encode(params)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..foundation.directories import state_directory
 
 FILE, TIP, REBUILT, QUARANTINE = "sessions.db", "tip", "rebuilt.db", "damaged-"
-NOT_OURS = "not-ours-"  # things found in the place of our files; none of them is ever removed
+NOT_OURS = "not-ours-"  # foreign files found in place of ours; they are never removed
 
 REMOTE = ("nfs", "9p", "virtiofs", "cifs", "smb", "fuse.sshfs", "afs", "ceph", "glusterfs")
 
@@ -27,7 +27,7 @@ def is_store(path: Path) -> bool:
 
 @contextlib.contextmanager
 def copied(path: Path) -> Iterator[Path]:
-    """A copy of a store that cannot be written: to be read, its log may have to be written back first."""
+    """A copy of a store that cannot be written: before it can be read, its log may have to be written back."""
     with tempfile.TemporaryDirectory(prefix="dragoman-store-") as directory:
         for name in (FILE, f"{FILE}-wal", TIP):
             if (path / name).is_file():

@@ -1,4 +1,4 @@
-"""Records: how lines lie in the database, and how they are read back so that every gap is noticed.
+"""Records: how lines are stored in the database, and read back so that every gap is noticed.
 
 A record is a run of lines of one session with a checksum over all of it.  Lines are numbered from 1 without a gap
 and the head knows how many there are: damaged, moved and missing records leave a gap that can be named.
@@ -24,7 +24,7 @@ read_head = msgspec.json.Decoder(Head).decode
 
 
 class Damage(Struct, frozen=True):
-    """Lines that are gone: `first` to `last`, and the records that held them as far as they can be told."""
+    """Lost lines, `first` to `last`, and the records that held them as far as those are known."""
 
     first: int
     last: int
@@ -49,14 +49,14 @@ def state_checksum(id: str, key: str, value: bytes) -> int:
 
 
 def packed(session: str, first: int, lines: Iterable[bytes]) -> Iterator[tuple[str, int, int, bytes, int]]:
-    """Lines as rows of the table, each row of a bearable size."""
+    """Lines as rows of the table, each row of a limited size."""
     for run in portions(lines, RECORD_SIZE):
         yield _row(session, first, run)
         first += len(run)
 
 
 def portions(lines: Iterable[bytes], size: int = 32 * RECORD_SIZE) -> Iterator[list[bytes]]:
-    """Lines in lists of about so many bytes."""
+    """Lines in lists of about this many bytes."""
     portion: list[bytes] = []
     length = 0
     for line in lines:
@@ -77,14 +77,14 @@ def _row(session: str, first: int, run: list[bytes]) -> tuple[str, int, int, byt
 
 
 def is_whole(session: str, first: object, count: object, body: object, crc: object) -> bool:
-    """Whether a record is as it was written."""
+    """Whether a record is unchanged since it was written."""
     if not (type(first) is int and type(count) is int and type(body) is bytes):
         return False
     return crc == checksum(session, first, count, body)
 
 
 def read(db: "sqlite3.Connection", session: str, start: int, last: int) -> Iterator[list[bytes] | Damage]:
-    """A session's lines from one on, record by record; in place of missing lines their numbers."""
+    """A session's lines from one on, record by record, with the numbers of missing lines in their place."""
     expected, place, bad = start, start, list[int]()
     while True:
         rows = db.execute(
@@ -115,7 +115,7 @@ def start_of(db: "sqlite3.Connection", session: str, line: int) -> int:
 
 
 def fold_all(db: "sqlite3.Connection", session: str, last: int) -> Head:
-    """A head made again from the log, as far as that can be read."""
+    """A head rebuilt from the readable part of the log."""
     head = Head()
     for part in read(db, session, 1, last):
         if isinstance(part, Damage):

@@ -1,4 +1,4 @@
-"""A stored session told again: every update as it was, the user's words between them, then what is damaged."""
+"""Replays a stored session: every update as it was, the user's prompts between them, and last the damage."""
 
 from collections.abc import AsyncIterator
 
@@ -21,7 +21,7 @@ class Replay:
         self.damages = list(damages)
         self._id = session_id
         self._outbox = outbox
-        self._said: list[bytes] = []  # a prompt, until it is clear that the agent does not echo it itself
+        self._said: list[bytes] = []  # a prompt, until it is clear whether the agent echoes it itself
 
     async def run(self, parts: "AsyncIterator[list[bytes] | Damage]") -> None:
         id = escaped(self._id)
@@ -37,7 +37,7 @@ class Replay:
         await self._outbox.replay([frame_of(id, line) for line in last])
 
     def _told(self, line: bytes) -> list[bytes]:
-        """The updates a line is told as."""
+        """The updates that a line is sent as."""
         if line.startswith(OWN):
             event = event_of(line)
             said = self._take_said()
@@ -48,7 +48,7 @@ class Replay:
             self._outbox.commands[self._id] = line
         if not self._said:
             return [line]
-        if line.startswith(_USER):  # the agent repeats the prompt in its own words
+        if line.startswith(_USER):  # the agent sent the user's message itself
             self._said = []
             return [line]
         return [*self._take_said(), line]
@@ -63,7 +63,7 @@ def _chunk(id: str, block: Raw) -> bytes:
 
 
 def _warning(damages: list[str]) -> bytes:
-    """The last word of a replay that is not whole."""
+    """The last message of an incomplete replay."""
     text = f"[This session's record is damaged: {len(damages)} gap{'s' * (len(damages) > 1)}. " + "; ".join(damages)
     content = s.TextContent(text=text + ".]")
     return codec.encode(

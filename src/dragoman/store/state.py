@@ -1,4 +1,4 @@
-"""An author's state: JSON that is read back equal to the value that was put, or is refused at the put."""
+"""An author's state: JSON that reads back equal to the stored value; other values are refused when they are put."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ _ADVICE = "keep what JSON has: None, bool, int, finite float, str, list, dict wi
 
 
 class KeptState(dict[str, Any]):
-    """The stored state of a session: a value that cannot be stored is refused where it is put.
+    """The stored state of a session: putting a value that cannot be stored raises.
 
     Changes inside a value are checked when the turn ends, or when the session is saved.
     """
@@ -42,7 +42,7 @@ class KeptState(dict[str, Any]):
 
 
 def encoded(key: object, value: object) -> bytes:
-    """A value as it is kept; raises TypeError where something else, or nothing, would come back."""
+    """A value as it is stored; raises TypeError if it would not read back equal."""
     if type(key) is not str:
         raise TypeError(f"the state {key!r} cannot be kept: its key is {_article(key)}, not a str")
     try:
@@ -56,7 +56,7 @@ def encoded(key: object, value: object) -> bytes:
 
 
 def all_encoded(state: Mapping[str, object], saved: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
-    """A state as it is kept, and why some of it cannot be; of that the value that was `saved` last stays."""
+    """A state as it is stored, and why values of it cannot be; for those, the value last `saved` stays."""
     kept, problems = dict[str, bytes](), list[str]()
     for key, value in state.items():
         try:
@@ -79,7 +79,7 @@ def _quickly_encoded(key: str, value: object, saved: Mapping[str, bytes]) -> byt
 
 
 def _fault(value: object, place: str) -> str | None:
-    """The first part of a value that would not come back, in words."""
+    """The first part of a value that would not read back equal, in words."""
     where = f"[…]{place} " if place else ""
     try:
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A place where sessions are kept, for as many agents and connections of this process as like."""
+"""Stores sessions for any number of agents and connections of this process."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Store:
     """Keeps sessions in a directory; `async with` opens it, and the last to leave closes it.
 
-    Level `process` survives the end of every process of ours, however it comes; `power` also that of the machine.
+    With the level `process`, a killed process loses nothing; with `power`, neither does a power failure.
     """
 
     def __init__(
@@ -52,19 +52,19 @@ class Store:
             await asyncio.to_thread(thread.close)
 
     async def run(self, job: "Callable[[Database], T]") -> T:
-        """Have something done with the database, in its own thread and in turn."""
+        """Run a function with the database, in its own thread and in order."""
         return await self._opened().run(job, shares=False)
 
     async def commit(self, job: "Callable[[Database], T]") -> T:
-        """The same for a change: it is committed together with other waiting changes."""
+        """Run a change like `run`, committed together with other waiting changes."""
         return await self._opened().run(job, shares=True)
 
     def append(self, entries: "list[Entry]", told: "Callable[[Exception | None], None]") -> None:
-        """Have lines stored; `told` is called when they are, or with the reason why they cannot be."""
+        """Store lines; `told` is called once they are stored, or with the reason why they cannot be."""
         self._opened().submit(lambda db: db.append(entries), told, shares=True)
 
     def warm_up(self) -> None:
-        """Begin to open it for the next caller."""
+        """Begin to open the database for the next caller."""
         self._opened().submit(lambda db: None, lambda outcome: None, shares=False)
 
     def _opened(self) -> "DatabaseThread[Database]":

@@ -1,4 +1,4 @@
-"""A stored session as words on a page."""
+"""A stored session as plain text."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,7 @@
 """The one way into a conversation's history: every part is checked and bounded before it is kept.
 
-A part that one provider refuses would make it refuse every later request.  `shrink_new`, `flatten` and `remove_new` take
-out what was refused all the same, the newest first.
+A part that one provider refuses would make it refuse every later request.  `shrink_new`, `flatten` and `remove_new`
+remove what was refused all the same, the newest first.
 """
 
 import json

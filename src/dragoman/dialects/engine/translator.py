@@ -91,8 +91,8 @@ class Translator:
 
     `inward` and `outward` take a decoded JSON-RPC message and return a `Translation`: `onward` goes where the
     message was going, `back` goes to its sender, and `timer_due` is to be called when one of `wakes` is due.  The
-    result of `timer_due` is directed as if the peer had sent it.  `is_idle` says that nothing will need translation any
-    more, so that the translator can be removed from the connection.
+    result of `timer_due` is directed as if the peer had sent it.  `is_idle` says that nothing will need translation
+    any more, so that the translator can be removed from the connection.
     """
 
     name: ClassVar[str]

@@ -94,7 +94,8 @@ async def kept_sessions(
 async def forget_session(engine: Engine, id: str) -> None:
     """Delete all that is kept of a session: who has a part in it, what is known of it, its log.
 
-    It may be cut short at any moment; `Engine.marked_for_deletion` names it then, and calling this again finishes it.
+    It may be cut short at any moment; `Engine.marked_for_deletion` then names the session, and calling this again
+    finishes the deletion.
     """
     await engine.mark_for_deletion(id)  # whatever happens now, somebody will finish it
     for principal in await _parties(engine, id):

@@ -1,8 +1,8 @@
-"""Agents in sandboxes: each sees and changes its own workspace, and nothing of anybody else's.
+"""Agents in sandboxes: each sees and changes its own workspace only.
 
-It is the sandbox that commands run in (`terminals/sandbox.py`), with a network of its own, out of which a proxy
-leads to the hosts that were listed (`network_proxy.py`).  What an agent needs besides the system has to be made visible;
-its home is empty, and its user is whoever owns the workspace.  Everything it started is gone with it.
+An agent runs in the same sandbox as commands (`terminals/sandbox.py`), with a network of its own, in which a proxy
+reaches the listed hosts (`network_proxy.py`).  Files outside the system have to be made visible to it.  Its home is
+empty, and it runs as the owner of the workspace.  When it ends, everything that it started ends too.
 """
 
 import asyncio

@@ -116,7 +116,8 @@ class Child(asyncio.Protocol):
         """Expect an answer: a supervisor that is late is continued, and killed if that does not help."""
         if not self._timers and not self.gone.is_set():
             loop = asyncio.get_running_loop()
-            self._timers = [loop.call_later(SILENCE, self._continue_supervisor), loop.call_later(OVERDUE, self._give_up)]
+            continuing = loop.call_later(SILENCE, self._continue_supervisor)
+            self._timers = [continuing, loop.call_later(OVERDUE, self._give_up)]
 
     def _continue_supervisor(self) -> None:
         self._tell_supervisor(signal.SIGCONT)

@@ -1,6 +1,6 @@
 """The sessions in SQLite: their holders, their logs, and changes of them.
 
-A session has one holder, and a holder that died is no holder.
+A session has one holder, the process that has it open; a holder that died does not count.
 """
 
 import contextlib
@@ -33,14 +33,14 @@ class SessionSummary(Struct, frozen=True):
 
     id: str
     head: Head
-    suspect: str | None = None  # problems that it may have
+    suspect: str | None = None  # why the session may be damaged
 
 
 class Database(StoreFile):
     """The sessions of a store; used by one thread at a time."""
 
     def __init__(self, path: Path, level: Level = "process") -> None:
-        self._heads: dict[str, Head] = {}  # of the sessions we hold
+        self._heads: dict[str, Head] = {}  # the heads of the sessions that we hold
         self._owners: dict[str, object] = {}
         super().__init__(path, level)
 
@@ -54,7 +54,7 @@ class Database(StoreFile):
         self._owners = {id: self._owners[id] for id in self._heads}
 
     def close(self) -> None:
-        with contextlib.suppress(sqlite3.Error, StoreFailure):  # a process that is gone holds nothing anyway
+        with contextlib.suppress(sqlite3.Error, StoreFailure):  # those of a dead process count as released anyway
             self._let_go(list(self._owners))
         super().close()
 
@@ -74,7 +74,7 @@ class Database(StoreFile):
         """Add lines to sessions we hold, within a transaction."""
         by_session: dict[str, list[bytes]] = {}
         for id, line in entries:
-            if id in self._heads:  # not deleted meanwhile
+            if id in self._heads:  # a session may have been deleted meanwhile
                 by_session.setdefault(id, []).append(line)
         for id, lines in by_session.items():
             self._heads[id] = self._write(id, self._heads[id], lines)
@@ -132,7 +132,7 @@ class Database(StoreFile):
         self._count(1)
 
     def acquire(self, id: str, owner: object) -> SessionSummary:
-        """Hold a session; a turn that a crash left open is ended first."""
+        """Hold a session; first end a turn that a crash left open."""
         with self.transaction():
             row = self.db.execute("SELECT holder, suspect FROM sessions WHERE id = ?", (id,)).fetchone()
             if row is None:
@@ -147,7 +147,7 @@ class Database(StoreFile):
         return SessionSummary(id, self._heads[id], row[1])
 
     def closing(self, id: str) -> list[bytes]:
-        """The lines to add to a session that we hold so that no turn in it stays open."""
+        """The lines that end an open turn of a session that we hold."""
         head = self._heads[id]
         if head.turn is None:
             return []
@@ -163,7 +163,7 @@ class Database(StoreFile):
             raise SessionBusy(id, f"in another process ({holder.partition('-')[0]})")
 
     def release(self, ids: Sequence[str], owner: object) -> None:
-        """Let go of sessions, as far as they are this owner's."""
+        """Release those of the sessions that this owner holds."""
         if theirs := [id for id in ids if self._owners.get(id) is owner]:
             self._let_go(theirs)
 
@@ -198,7 +198,7 @@ class Database(StoreFile):
             shutil.rmtree(kept)
         is_more = True
         while is_more:
-            with self._lock.held():  # anew for each step, so that others can write between them
+            with self._lock.held():  # a transaction for each step, so that others can write between the steps
                 is_more = give_back(self.db)
         with self._lock.held():
             if not self._checkpoint("TRUNCATE"):
@@ -207,7 +207,7 @@ class Database(StoreFile):
                 )
 
     def fork(self, id: str, new_id: str, opened: Opened, owner: object) -> SessionSummary:
-        """Make a session that begins with all that another one says."""
+        """Make a session that begins with the whole log of another one."""
         with self.transaction():
             row = self.db.execute("SELECT suspect FROM sessions WHERE id = ?", (id,)).fetchone()
             if row is None:
@@ -224,7 +224,7 @@ class Database(StoreFile):
         return SessionSummary(new_id, self._heads[new_id], row[0])
 
     def adopt(self, id: str, lines: Iterable[bytes]) -> str:
-        """Take in a session that was exported; nobody holds it then."""
+        """Import an exported session; nobody holds it afterwards."""
         with self.transaction():
             self._insert(id, None)
             head = Head()
@@ -235,7 +235,7 @@ class Database(StoreFile):
     # Reading
 
     def summaries(self) -> Iterator[SessionSummary]:
-        """All sessions there are; the one that cannot be read says so."""
+        """All sessions; an entry that cannot be read is listed as damaged."""
         rows = self.db.execute("SELECT id, head, crc, suspect FROM sessions").fetchall()
         count = self.db.execute("SELECT value FROM meta WHERE key = 'sessions'").fetchone()
         if count != (len(rows),):
@@ -258,7 +258,7 @@ class Database(StoreFile):
         return SessionSummary(id, self._heads.get(id) or self._read_head(id), row[0])
 
     def _unknown(self, id: str) -> Exception:
-        """There is no such session; in a store that was damaged there may have been one, or still be."""
+        """The error for a missing session; a damaged store may have lost it, or still have it."""
         if self.db.execute("SELECT 1 FROM sessions NOT INDEXED WHERE id = ?", (id,)).fetchone():
             raise sqlite3.DatabaseError(f"the session {id} is there, and is not found")
         if self.db.execute("SELECT value FROM meta WHERE key = 'rebuilt'").fetchone():
@@ -267,15 +267,15 @@ class Database(StoreFile):
         return SessionUnknown(id)
 
     def listed(self) -> list[SessionSummary]:
-        """All sessions there are, of a database that is mended first if it has to be."""
+        """All sessions; a damaged database is repaired first."""
         return attempted(self, lambda db: list(db.summaries()))
 
     def found(self, id: str) -> SessionSummary:
-        """One session, of a database that is mended first if it has to be."""
+        """One session; a damaged database is repaired first."""
         return attempted(self, lambda db: db.summary(id))
 
     def lines(self, id: str, last: int) -> Iterator[list[bytes] | Damage]:
-        """All that a session's log says; the first thing found wrong has the whole database looked at."""
+        """The whole log of a session; the first fault found starts a check of the whole database."""
         place, is_mended = 1, False
         while True:
             try:
@@ -313,7 +313,7 @@ class Database(StoreFile):
         return self._folded(id)
 
     def _folded(self, id: str) -> Head:
-        """A head made again from the log."""
+        """A head rebuilt from the log."""
         row = self.db.execute("SELECT max(first + count - 1) FROM records WHERE session = ?", (id,)).fetchone()
         if type(row[0]) is not int:
             raise SessionCorrupted(id, "neither its entry nor any of its records can be read")
@@ -327,7 +327,7 @@ class Database(StoreFile):
         self.db.execute("UPDATE meta SET value = value + ? WHERE key = 'sessions'", (change,))
 
     def verify(self) -> Iterator[tuple[str, str]]:
-        """Check every page and every record; gives the problems, each with its session."""
+        """Check every page and every record; returns the problems, each with its session."""
         if self.mend():
             yield "", "the database was damaged and was made anew from its intact parts"
         for summary in self.listed():

@@ -1,7 +1,7 @@
 """A store's open files: one lock for writers, a note of the log's end, and the repair of damage.
 
-Several processes may have a store open.  Whoever writes or checkpoints does so under one lock, so that there is one
-writer at any moment.
+Several processes may have a store open.  Writes and checkpoints happen under one lock, so there is one writer at a
+time.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ class StoreFile(GuardedFile):
         self.is_read_only = False
         self._logged = 0  # bytes since the last checkpoint
         self._number: int | None = None  # the record written last
-        self._files = contextlib.ExitStack()  # the things to close
+        self._files = contextlib.ExitStack()  # what `close` has to close
         if not ARE_KEPT:
             self._take_copy(path, level)
             return
@@ -54,7 +54,7 @@ class StoreFile(GuardedFile):
             self._take_copy(path, level)
 
     def _take_copy(self, path: Path, level: Level) -> None:
-        """Take a store that cannot be written to; only one that is there can be read."""
+        """Open a store that cannot be written; it has to exist."""
         if not is_store(path):
             raise StoreFailure(NOT_KEPT)
         self.is_read_only = True
@@ -103,7 +103,7 @@ class StoreFile(GuardedFile):
             super().reopen()
 
     def close(self) -> None:
-        """Let go of everything; a store nobody uses is one file."""
+        """Close everything; a store that nobody uses is one file."""
         with self._files, self._lock.held():
             with contextlib.suppress(sqlite3.Error):
                 self._checkpoint("TRUNCATE")
@@ -111,7 +111,7 @@ class StoreFile(GuardedFile):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing, and nobody else meanwhile; within another, a part of it that can be undone by itself."""
+        """A transaction that excludes other writers; within another, a part of it that can be undone by itself."""
         if self.is_read_only:
             why = f"{self.shown} cannot be written: it is on a read-only disk, or somebody else's"
             raise StoreFailure(why if ARE_KEPT else NOT_KEPT)
@@ -140,7 +140,7 @@ class StoreFile(GuardedFile):
                 log.error("%s: the log could not be written back: %s", self.file, exc)
 
     def _checkpoint(self, how: str) -> bool:
-        """Write the log back; false when readers kept it from being done to the end."""
+        """Write the log back; false if readers kept it from finishing."""
         self._logged = 0
         (is_busy, _, _) = self.db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
         return not is_busy

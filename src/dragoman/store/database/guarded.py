@@ -1,4 +1,4 @@
-"""A database file that says when it is damaged, gone or not the one that was opened, and is made anew then."""
+"""A database file that notices when it is damaged, missing or replaced, and is then rebuilt."""
 
 import contextlib
 import logging
@@ -18,12 +18,12 @@ Make = Callable[[sqlite3.Connection], None]
 Schema = list[tuple[str, str, str]]
 
 
-_FORMATS = {1, 2}  # of writing and of reading: with a journal, or with a write-ahead log
-_FIXED = b"\x00\x40\x20\x20"  # the bytes behind them are the same in every file
+_FORMATS = {1, 2}  # versions for writing and for reading: 1 with a journal, 2 with a write-ahead log
+_FIXED = b"\x00\x40\x20\x20"  # the bytes after them are the same in every file
 
 
 class Gone(sqlite3.DatabaseError):
-    """The file that is open is not, or no longer, the one that is there under its name."""
+    """The open file is not, or no longer, the file with its name."""
 
 
 class GuardedFile:
@@ -47,11 +47,11 @@ class GuardedFile:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Nobody else has the files; raises when somebody does."""
+        """Raise if another process has the files open."""
         yield
 
     def _came_back(self) -> None:
-        """Called when the database was opened anew: cached facts about it may be wrong."""
+        """Called when the database was reopened: cached facts about it may be wrong."""
 
     # Opening
 
@@ -92,7 +92,7 @@ class GuardedFile:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing, in the file that is there; within another, a part of it that can be undone by itself."""
+        """A transaction in the file in place; within another, a part of it that can be undone by itself."""
         if not self.db.in_transaction:
             self.check()
         with all_or_nothing(self.db):
@@ -106,7 +106,7 @@ class GuardedFile:
     # Mending
 
     def mend(self, why: Exception | None = None) -> bool:
-        """Make the database anew if it is damaged, says an error or a look at all of it; false when it is not."""
+        """Rebuild the database if an error or a full check shows that it is damaged; false if it is not."""
         what: object = why
         if why is None or not is_certain(why):
             what = self._damage() if why is None or is_damage(why) else None
@@ -134,12 +134,12 @@ class GuardedFile:
                 self._connect()
                 return
             else:
-                # It is closed when all is saved, not before: closing may be the end of its log.
+                # Closed only when everything is saved: closing may delete its log.
                 replace(self.file, self._saved(), why, self._hang_up)
             self._open()
 
     def _brought_back(self) -> bool:
-        """Write a file that was deleted again, while it is still open here; false when it cannot be."""
+        """Restore a deleted file that is still open here; false if that fails."""
         found = _identity(self.file, is_empty=False)
         if found == self._identity or _identity(self.file) is not None:
             return False
@@ -151,7 +151,7 @@ class GuardedFile:
             return False
         copy.chmod(0o600)
         self._hang_up()
-        for path in beside(self.file):  # all they say is in the copy
+        for path in beside(self.file):  # the copy has their whole content
             path.unlink(missing_ok=True)
         copy.rename(self.file)
         return True
@@ -163,13 +163,13 @@ def schema_of(db: sqlite3.Connection) -> Schema:
 
 
 def _check_header(header: bytes) -> None:
-    """Raise for a header that would make SQLite only read the file, or not know it: we write no such header."""
+    """Raise for a header that makes SQLite refuse to write or to open the file: we write no such header."""
     if header[18:] and (not {*header[18:20]} <= _FORMATS or header[20:] != _FIXED):
         raise sqlite3.DatabaseError("its header is damaged")
 
 
 def _identity(file: Path, *, is_empty: bool = True) -> tuple[int, int] | None:
-    """Which file a name leads to; None when it leads to none, or (if `is_empty` counts) to one that was emptied."""
+    """The file that a name leads to; None if there is none, or (if `is_empty` counts) if it was emptied."""
     try:
         found = os.stat(file)
     except FileNotFoundError:

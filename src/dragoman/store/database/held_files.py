@@ -1,8 +1,8 @@
 """Descriptors of databases that are open here, each closed after the last connection to its file.
 
-To close any descriptor of a file gives up all POSIX locks that the process has on it, those of SQLite included.
-Another process would then take the file for its own and remove the write-ahead log that is in use.  So nobody
-opens a database beside its connections but here.
+Closing any descriptor of a file gives up all POSIX locks that the process has on it, including those of SQLite.
+Another process would then take the file for unused and remove the write-ahead log.  So apart from its connections,
+a database is opened only here.
 """
 
 import os
@@ -27,7 +27,7 @@ _lock = threading.Lock()
 
 
 class HoldingConnection(sqlite3.Connection):
-    """A connection that has a part in the descriptor of its file."""
+    """A connection that shares the descriptor of its file."""
 
     identity: Identity | None = None
 
@@ -39,7 +39,7 @@ class HoldingConnection(sqlite3.Connection):
 
 
 def hold(file: Path, *, only_reads: bool = False) -> Identity:
-    """Have a part in the descriptor of a database, which is made if it is not there and may be."""
+    """Share the descriptor of a database, which is created if it is missing and may be created."""
     with _lock:
         try:
             found = os.stat(file)
@@ -56,7 +56,7 @@ def hold(file: Path, *, only_reads: bool = False) -> Identity:
 
 
 def release(identity: Identity) -> None:
-    """Give a part up; the last one closes the descriptor."""
+    """Release a share; releasing the last one closes the descriptor."""
     with _lock:
         held = _held[identity]
         held.connections -= 1

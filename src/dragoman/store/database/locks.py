@@ -1,6 +1,6 @@
 """Locks that the kernel keeps: a dead process holds none, and its number cannot be mistaken for that of a live one.
 
-A system without such locks reads copies of stores, and writes to none: there everybody has every lock.
+A system without such locks reads copies of stores and writes none; there, taking a lock always succeeds.
 """
 
 import contextlib
@@ -66,7 +66,7 @@ def _sweep(directory: Path) -> None:
 
 
 class Lock:
-    """One file that processes take turns with; shared, many have it at once."""
+    """A lock file: one process holds it alone, or many share it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -74,7 +74,7 @@ class Lock:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Have it for a moment, alone; waits for others, but not for ever."""
+        """Hold it alone for a moment; waits for others, up to a limit."""
         self._take(EXCLUSIVE)
         try:
             yield
@@ -86,7 +86,7 @@ class Lock:
         self._take(SHARED)
 
     def alone(self) -> bool:
-        """Have a shared one alone if nobody else shares it; otherwise go on sharing."""
+        """Hold a shared lock alone if nobody else shares it; otherwise go on sharing it."""
         if not fcntl:
             return True  # the process reads a copy of its own
         try:
@@ -116,5 +116,5 @@ class Lock:
 
 
 def opened_file(path: Path) -> int:
-    """A file of the store, its owner's alone, made if it is not there."""
+    """Open a file of the store, readable by its owner alone; it is created if missing."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -31,7 +31,7 @@ STEPS = (
 
 
 def bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
-    """Take the steps a store has not taken yet; one that a later version made is left alone."""
+    """Take the steps that a store has not taken yet; a store of a later version is left alone."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version != _written_down(db):
         raise sqlite3.DatabaseError("its header is damaged")
@@ -39,7 +39,7 @@ def bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
         raise StoreFailure(
             f"{path} was written by a newer Dragoman (layout {version}, this one knows {len(STEPS)}); use that one"
         )
-    for leftover in path.glob(COPY.format("*")):  # of an attempt that was cut short
+    for leftover in path.glob(COPY.format("*")):  # the copy of an attempt that was cut short
         leftover.unlink()
     if version == len(STEPS):
         return
@@ -74,7 +74,7 @@ def _take_steps(db: sqlite3.Connection, version: int) -> None:
 
 
 def _written_down(db: sqlite3.Connection) -> int:
-    """The version a second time, where a flipped bit does not hit both; 0 for an empty file."""
+    """The version as stored a second time, so that one flipped bit cannot change both; 0 for an empty file."""
     if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
         return 0
     row = db.execute("SELECT value FROM meta WHERE key = 'layout'").fetchone()
@@ -90,7 +90,7 @@ def _contents(db: sqlite3.Connection) -> dict[str, tuple[int, int]]:
 
 
 def check(db: sqlite3.Connection) -> None:
-    """Raise when the tables are not those that the steps make."""
+    """Raise if the tables differ from those that the steps make."""
     if schema_of(db) != _expected(STEPS):
         raise sqlite3.DatabaseError("its tables have changed")
 

@@ -11,7 +11,7 @@ from ..records import Damage, read
 from ..repair.replacing import is_damage
 from .connecting import connect_reader
 
-AT_ONCE = 8  # records for which a thread is entered
+AT_ONCE = 8  # records read at a time in a thread
 
 
 async def pieces(path: Path, id: str, first: int, last: int) -> AsyncGenerator[list[bytes] | Damage | None, None]:

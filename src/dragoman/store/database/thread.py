@@ -25,7 +25,7 @@ class Transactional(Protocol):
     """A database as its thread sees it."""
 
     def transaction(self) -> AbstractContextManager[object]:
-        """All or nothing; within another, a part of it that can be undone by itself."""
+        """A transaction; within another, a part of it that can be undone by itself."""
 
     def mend(self, why: Exception) -> bool:
         """Repair the damage that an error shows; false when it shows none."""
@@ -60,19 +60,19 @@ class DatabaseThread(Generic[D]):
     def submit(self, job: Callable[[D], T], tell: Callable[[T | Exception], None], *, shares: bool) -> None:
         """Queue a job; `tell` is called in this event loop, with the result or the error.
 
-        A job that `shares` its transaction is refused by an error of ours, and the jobs beside it go on.
+        An error of ours in a job that `shares` its transaction undoes this job alone; the others go on.
         """
         self._tasks.put(_Task(job, tell, asyncio.get_running_loop(), shares))
 
     async def run(self, job: Callable[[D], T], *, shares: bool) -> T:
-        """Have something done and wait for it; it is done as well when nobody waits any more."""
+        """Queue a job and wait for its result; the job is done even if the caller is cancelled."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.submit(job, functools.partial(_settle, future), shares=shares)
         return await future
 
     @property
     def waiting(self) -> int:
-        """How much there is to be done that was not begun."""
+        """How many jobs have not begun."""
         return self._tasks.qsize()
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class DatabaseThread(Generic[D]):
 
     def _explained(self, exc: Exception) -> Error:
         """The error for the caller; no further job runs before the database is opened anew."""
-        # A full disk undid nothing but the transaction that met it.
+        # A full disk only undid the transaction that met it.
         self._is_stale = getattr(exc, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL
         if isinstance(exc, sqlite3.Error | OSError):
             log.error("%s failed: %s", self._thread.name, exc)
@@ -142,7 +142,7 @@ class DatabaseThread(Generic[D]):
 
 
 def attempted(db: D, job: Callable[[D], T]) -> T:
-    """The result of a job; if the database proves damaged, of a second try after the repair."""
+    """The result of a job, or of a second try after a repair if the database proved damaged."""
     try:
         return job(db)
     except Error:
@@ -170,7 +170,7 @@ def _apart(db: Transactional, job: Callable[[Any], object]) -> Any:
 
 
 def _tell_all(loop: asyncio.AbstractEventLoop, told: list[tuple[_Task, object]]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is gone, and its waiting tasks with it
+    with contextlib.suppress(RuntimeError):  # the loop was closed, and its waiting tasks ended with it
         loop.call_soon_threadsafe(_tell, told)
 
 

@@ -1,4 +1,4 @@
-"""How far a log got, written down outside of its database: should the database go back in time, it shows."""
+"""How far a log got, stored outside its database, so that a database that went back in time is noticed."""
 
 import os
 import sqlite3
@@ -25,8 +25,8 @@ class Tip:
         return number
 
     def check(self, db: sqlite3.Connection) -> None:
-        """Raise when the database's records do not go as far as they did."""
-        known = self.known()  # first: another process may go on writing
+        """Raise if the database's records end before the stored number."""
+        known = self.known()  # read first: another process may go on writing
         row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
         reached = row[0] if row else 0
         if type(reached) is not int or known > reached:

@@ -34,7 +34,7 @@ class _First(Struct, rename="camel"):
 
 
 def exported(db: Database, id: str) -> Iterator[bytes]:
-    """A session as lines of JSON; damaged parts stay out and are named."""
+    """A session as lines of JSON; damaged parts are left out and named."""
     summary = db.found(id)
     yield msgspec.json.encode(_First(FORMAT, id))
     sealing = Sealing()
@@ -64,9 +64,9 @@ def _outward(line: bytes) -> bytes:
 
 
 def imported(db: Database, source: BinaryIO, id: str | None = None) -> str:
-    """Take a session in, under its own id or another; all of it, or nothing and an error that says why.
+    """Import a session, under its own id or another: all of it, or nothing and an error that says why.
 
-    It is read twice and never held in memory, so that other writers wait for the disk and not for a sender.
+    The input is read twice and never held in memory, so other writers wait for the disk and not for a sender.
     """
     with readable_twice(source, db.path) as file:
         start = file.tell()
@@ -100,7 +100,7 @@ def _read_first(file: BinaryIO) -> _First:
 
 
 def _taken(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a session behind the first of its export; fails at its end when that is not whole."""
+    """The lines of an exported session after the first; raises at the end if they are not complete."""
     sealing, last = Sealing(), None
     for number, whole in enumerate(iter(lambda: file.readline(LONGEST), b""), 2):
         line = whole.rstrip(b"\r\n")
@@ -127,12 +127,12 @@ def _last(number: int, line: bytes) -> ExportSeal:
 
 
 def _inward(number: int, line: bytes) -> bytes:
-    """A line of a log; empty for a line that stands for missing ones."""
+    """A line of a log; empty for a line in place of missing ones."""
     try:
         check(line)
         found = _object.decode(line)
         if "update" in found and len(found) > 1 and not found.keys() & {*_MARKS, "state"} - {"update"}:
-            found = {"notification": Raw(msgspec.json.encode(found))}  # as stores once kept and exported them
+            found = {"notification": Raw(msgspec.json.encode(found))}  # as older stores kept and exported them
         ((name, value),) = found.items()
         if name == "damaged":
             return b""

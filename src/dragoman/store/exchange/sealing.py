@@ -16,13 +16,13 @@ class ExportSeal(Struct):
 
 
 class Sealing:
-    """Counts lines, and gives their seal at the end."""
+    """Counts lines and returns their seal at the end."""
 
     def __init__(self) -> None:
         self._digest, self._count = hashlib.sha256(), 0
 
     def add(self, line: bytes) -> bytes:
-        """Take a line in; gives it back."""
+        """Count a line; returns it."""
         self._digest.update(line)
         self._count += 1
         return line

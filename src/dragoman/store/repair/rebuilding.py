@@ -25,7 +25,7 @@ class Salvage(Struct):
     states: dict[tuple[str, str], tuple[bytes, int]] = {}
 
     def take(self, number: int, row: Row) -> None:
-        """Keep a row if it is one of ours and whole."""
+        """Keep a row if it is one of ours and intact."""
         match row:
             case [_, str() as session, int() as first, int() as count, bytes() as body, int() as crc]:
                 if is_whole(session, first, count, body, crc):
@@ -45,7 +45,7 @@ class Salvage(Struct):
 
 
 def salvage(file: Path) -> Salvage:
-    """All that is whole in a store's database and its write-ahead log."""
+    """All intact rows of a store's database and its write-ahead log."""
     found = Salvage()
     for number, row in salvaged_rows(file):
         try:
@@ -66,7 +66,7 @@ def fill(db: sqlite3.Connection, directory: Path, found: Salvage, tip: int) -> N
 
 def _fill(db: sqlite3.Connection, found: Salvage, tip: int) -> None:
     records = [found.records[key] for key in sorted(found.records)]
-    numbered = {record[0]: record for record in records if 0 < record[0] <= tip}  # others have a damaged number
+    numbered = {record[0]: record for record in records if 0 < record[0] <= tip}  # others have damaged numbers
     unnumbered = [(None, *record[1:]) for record in records if numbered.get(record[0]) is not record]
     latest = max(numbered, default=0)
     lost = None
@@ -80,10 +80,10 @@ def _fill(db: sqlite3.Connection, found: Salvage, tip: int) -> None:
         "INSERT INTO states (session, key, value, crc) VALUES (?, ?, ?, ?)",
         [(session, key, value, crc) for (session, key), (value, crc) in found.states.items()],
     )
-    reached = {session: first + count - 1 for _, session, first, count, *_ in records}  # in order: the last counts
+    reached = {session: first + count - 1 for _, session, first, count, *_ in records}  # the last one counts
     for id in sorted(found.sessions):
         last, head, why = reached.get(id, 0), found.heads.get(id), lost
-        if head is None or head.last < last:  # without its head nobody knows how long a log was
+        if head is None or head.last < last:  # without its head, the length of a log is unknown
             head = fold_all(db, id, last)
             why = why or "its entry in the list was damaged; the end of this session may be missing"
         body = msgspec.json.encode(head)

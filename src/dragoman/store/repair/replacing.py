@@ -1,4 +1,4 @@
-"""Puts a database made anew in the place of a damaged one; the damaged files are kept beside it."""
+"""Replaces a damaged database by a rebuilt one; the damaged files are kept beside it."""
 
 import datetime
 import logging
@@ -23,7 +23,7 @@ _SHORT_READ = 522
 def is_damage(exc: BaseException) -> bool:
     """Whether an error from opening or reading a file may mean that the file is damaged.
 
-    Every error does that is not known to mean something else: a flipped bit can lead to any error.
+    It may unless the error is known to mean something else: a flipped bit can lead to any error.
     """
     if not isinstance(exc, Exception) or isinstance(exc, Error | OSError | MemoryError | sqlite3.ProgrammingError):
         return False
@@ -34,16 +34,16 @@ def is_damage(exc: BaseException) -> bool:
 
 
 def is_certain(exc: BaseException) -> bool:
-    """Whether an error is SQLite's own word that the file is damaged, and no fault of a program."""
+    """Whether an error is SQLite's report of a damaged file, and not the fault of a program."""
     return isinstance(exc, sqlite3.DatabaseError) and is_damage(exc)
 
 
 def replace(
     file: Path, make: Callable[[sqlite3.Connection], None], why: object, let_go: Callable[[], None]
 ) -> Path:
-    """Replace a damaged database by one with its intact rows; returns where the damaged files are now.
+    """Replace a damaged database by one with its intact rows; returns the new place of the damaged files.
 
-    `make` fills a new one with the intact rows; then `let_go` closes the damaged one.
+    `make` fills the new database with the intact rows; then `let_go` closes the damaged one.
     """
     log.error("%s is damaged (%s); its intact parts are being saved", file, why)
     rebuilt = file.with_name(REBUILT)
@@ -62,7 +62,7 @@ def replace(
 
 
 def put_in_place(file: Path) -> Path:
-    """Move the damaged files away and the new one in their place."""
+    """Move the damaged files away and the new file to their place."""
     kept = _moved_away(file.parent, QUARANTINE, [path for path in (file, *beside(file)) if path.exists()])
     file.with_name(REBUILT).rename(file)
     _sync(file.parent)
@@ -72,7 +72,7 @@ def put_in_place(file: Path) -> Path:
 
 
 def foreign_files(file: Path, tip: Path) -> list[Path]:
-    """Paths of a database's files where something else lies: a directory, a pipe.  A symlink may be intended."""
+    """Paths of a database's files that are something else: a directory, a pipe.  A symlink may be intended."""
     rebuilt = file.with_name(REBUILT)
     ours = (file, *beside(file), rebuilt, *beside(rebuilt), tip)
     kinds = {path: stat.S_IFMT(path.lstat().st_mode) for path in ours if os.path.lexists(path)}
@@ -80,7 +80,7 @@ def foreign_files(file: Path, tip: Path) -> list[Path]:
 
 
 def set_aside(found: Sequence[Path]) -> None:
-    """Move away foreign files in our place, unchanged, since they belong to somebody."""
+    """Move foreign files away from our paths, unchanged, since they belong to somebody."""
     kept = _moved_away(found[0].parent, NOT_OURS, found)
     names = ", ".join(path.name for path in found)
     log.error("%s: %s is no file of ours, and was moved to %s", found[0].parent, names, kept)
@@ -104,7 +104,7 @@ def _sync(directory: Path) -> None:
 
 
 def clear_up(file: Path) -> None:
-    """Finish, or undo, an interrupted replacement."""
+    """Finish or undo an interrupted replacement."""
     rebuilt = file.with_name(REBUILT)
     if rebuilt.exists() and not file.exists():
         put_in_place(file)

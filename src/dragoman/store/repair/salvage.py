@@ -11,7 +11,7 @@ from pathlib import Path
 
 PAGE = 4096  # SQLite's default, which is ours
 LEAF = 0x0D
-OTHERS = (0x00, 0x02, 0x0A)  # overflow pages and those of indexes; no single bit makes one of them of a leaf
+OTHERS = (0x00, 0x02, 0x0A)  # overflow and index pages; no single flipped bit turns a leaf into one of them
 MAX_PAYLOAD = 64 * 1024 * 1024
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # serial types and their bytes
 _FLOAT = 7
@@ -23,7 +23,7 @@ Row = list[int | float | str | bytes | None]
 def salvaged_rows(file: Path) -> Iterator[tuple[int, Row]]:
     """Everything that looks like a row of a table, in a database and its write-ahead log, with the row's number.
 
-    Older versions of a row come first; only its own checksum shows whether a row is intact, and its session.
+    Older versions of a row come first.  Only the row's own checksum shows whether it and its session are intact.
     """
     pages = _Pages(file)
     for page, start in pages.candidates():
@@ -36,13 +36,13 @@ class _Pages:
     def __init__(self, file: Path) -> None:
         self._data = _contents(file)
         self._log = _contents(file.with_name(file.name + "-wal"))
-        self._versions: dict[int, list[int]] = {}  # where in the log a page's versions are
+        self._versions: dict[int, list[int]] = {}  # offsets in the log of each page's versions
         for place in range(32, len(self._log) - 24 - PAGE + 1, 24 + PAGE):
             number = int.from_bytes(self._log[place : place + 4], "big")
             self._versions.setdefault(number, []).append(place + 24)
 
     def candidates(self) -> Iterator[tuple[bytes, int]]:
-        """Every version of every page, oldest first, and where its own header begins."""
+        """Every version of every page, oldest first, and where its header begins."""
         for place in range(0, len(self._data), PAGE):
             yield self._data[place : place + PAGE].ljust(PAGE, b"\0"), 0 if place else 100
         for number, places in self._versions.items():
@@ -50,7 +50,7 @@ class _Pages:
                 yield self._log[place : place + PAGE], 100 if number == 1 else 0
 
     def page(self, number: int) -> bytes:
-        """A page as it was last."""
+        """The latest version of a page."""
         if places := self._versions.get(number):
             return self._log[places[-1] : places[-1] + PAGE]
         return self._data[(number - 1) * PAGE : number * PAGE]
@@ -71,22 +71,22 @@ def _rows(page: bytes, start: int, pages: _Pages) -> Iterator[tuple[int, Row]]:
         return
     cells = list(_cells(page, start))
     count = int.from_bytes(page[start + 3 : start + 5], "big") if page[start] == LEAF else 0
-    for place in [*cells[count:], *cells[:count]]:  # those behind the last may be old
+    for place in [*cells[count:], *cells[:count]]:  # entries after the last may be old
         try:
             number, payload = _payload(page, place, pages)
             yield number, _values(payload)
         except (IndexError, ValueError):
-            continue  # not a row, or not any more
+            continue  # not a row, or no longer one
 
 
 def _cells(page: bytes, start: int) -> Iterator[int]:
-    """Where rows may begin: the numbers behind the header, up to the first row."""
+    """Where rows may begin: the numbers after the header, up to the first row."""
     first = PAGE
     for place in range(start + 8, PAGE - 1, 2):
         if place >= first:
             return
         cell = int.from_bytes(page[place : place + 2], "big")
-        if not any(page[place : place + 4]):  # behind the last
+        if not any(page[place : place + 4]):  # after the last
             return
         if cell > place:
             first = min(first, cell)
@@ -94,7 +94,7 @@ def _cells(page: bytes, start: int) -> Iterator[int]:
 
 
 def _payload(page: bytes, place: int, pages: _Pages) -> tuple[int, bytes]:
-    """A row's number and bytes, the first of them here and the others on overflow pages."""
+    """A row's number and bytes; those that do not fit on this page are on overflow pages."""
     size, place = _varint(page, place)
     number, place = _varint(page, place)
     if size > MAX_PAYLOAD:
