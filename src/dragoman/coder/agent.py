@@ -30,9 +30,9 @@ log = logging.getLogger("dragoman")
 class Coder(Agent):
     """A coding agent for any language model.
 
-    `model` is a model or the name of one; without it the best there is is found.  `fetch` gives it a tool to visit
-    pages; without `language_servers` it uses none.  What it works with is loaded with the first session: none of it
-    is needed to answer `initialize`.
+    `model` is a model or the name of one; without it, the agent chooses the best available one.  `fetch` gives it a
+    tool to visit pages; without `language_servers` it uses none.  Models, tools and settings are loaded with the
+    first session, because `initialize` needs none of them.
     """
 
     info = s.Implementation(name="dragoman-coder", title="Dragoman Coder", version=__version__)
@@ -75,7 +75,7 @@ class Coder(Agent):
         self._reviewer: Any = None
 
     def tool_catalogue(self) -> Sequence[s.JsonObject]:
-        """List the tools of the default mode, for dialects that want them before there is a session."""
+        """List the tools of the default mode, for dialects whose clients need them before they open a session."""
         from .toolbox import USUAL, Toolbox
 
         specs = Toolbox(USUAL).specs(DEFAULT)
@@ -88,14 +88,14 @@ class Coder(Agent):
     ) -> None:
         for id in list(self._conversations):
             await self._let_go(id)
-        if "models" in vars(self):  # else nothing of it was loaded
+        if "models" in vars(self):  # otherwise no models were loaded
             await self.models.close()
         if self._reviewer:
             await self._reviewer.__aexit__(None, None, None)
 
     @functools.cached_property
     def models(self) -> "Models":
-        """The models there are."""
+        """The available models."""
         from .model.models import Models
 
         return Models(self._model)
@@ -107,7 +107,7 @@ class Coder(Agent):
 
         return self._limits or TurnLimits()
 
-    # Who the user is to the providers
+    # The user's keys for the providers
 
     async def initialize(self, params: s.InitializeRequest) -> s.InitializeResponse:
         """Answer as every agent does; the login by key is listed only if the client can open its page."""
@@ -323,7 +323,7 @@ class Coder(Agent):
         return stopped
 
     async def _tell_model(self, turn: Turn, conversation: "Conversation") -> None:
-        """Say which model answers, the first time and whenever it is another one."""
+        """Tell the user which model answers, the first time and whenever it changes."""
         from .options import REVIEWER
 
         name = conversation.model

@@ -14,9 +14,9 @@ from .markdown import fenced
 from .tools import Tool
 from .workplace import Workplace
 
-MAX_SHOWN = 4000  # letters of a result the user is shown
+MAX_SHOWN = 4000  # characters of a result that the user is shown
 MAX_TITLE = 500
-MAX_LOOKED_AT = 4096  # letters of arguments in which the subject of a call is looked for
+MAX_LOOKED_AT = 4096  # characters of arguments that are searched for the subject of a call
 _SUBJECT = re.compile(r'"(path|command|pattern|url|task|question)"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
@@ -35,7 +35,7 @@ class Announced:
         return cls(name, await turn.tool(visible(name, limit=MAX_TITLE), kind=kind, name=name).__aenter__())
 
     async def grow(self, more: str, place: Workplace) -> None:
-        """The model wrote more of the arguments: show the subject of the call as soon as it is known."""
+        """Note more of the arguments; show the subject of the call as soon as it is known."""
         if self._is_told:
             return
         self._written += more
@@ -44,7 +44,7 @@ class Announced:
             with contextlib.suppress(ValueError):  # it need not be JSON
                 await self._tell(found[1], sound(json.loads(found[2], strict=False)), place)
         elif len(self._written) > MAX_LOOKED_AT:
-            self._is_told = True  # it will be when all of it is written
+            self._is_told = True  # it is shown once the arguments are complete
 
     async def _tell(self, kind: str, subject: str, place: Workplace) -> None:
         if kind != "path":

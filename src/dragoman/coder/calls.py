@@ -1,4 +1,4 @@
-"""The calls a model makes: on screen from their first letter on, run in their order, each with a result."""
+"""The calls a model makes: shown from their first character on, run in order, each with a result."""
 
 import logging
 from collections.abc import Sequence
@@ -43,10 +43,10 @@ class CallRunner:
         self._takes = takes
         self._most = repeats
         self._helpers = helpers
-        self._announced: dict[str, Announced] = {}  # of the answer under way, by the model's ids
-        self.results: dict[str, ToolOutcome] = {}  # of its calls, as they come in
+        self._announced: dict[str, Announced] = {}  # calls of the current answer, by the model's ids
+        self.results: dict[str, ToolOutcome] = {}  # the results of its calls, as they arrive
         self._last = ("", "")  # the last call
-        self.repeats = 0  # how often it was made in a row
+        self.repeats = 0  # how often in a row it was made
 
     async def begin(self, id: str, name: str) -> Announced:
         """The model begins to write a call."""
@@ -65,7 +65,7 @@ class CallRunner:
             await self._announced.pop(id).end(why)
 
     async def run(self, calls: Sequence[ToolUse]) -> list[ToolOutcome]:
-        """Run calls in order, those without effects beside each other."""
+        """Run calls in order; calls without effects run concurrently."""
         self.results = {}
         for batch in self._batches(calls):
             await side_by_side([partial(self._result, call, tool) for call, tool in batch], len(batch))
@@ -87,7 +87,7 @@ class CallRunner:
         return batches
 
     def _tool(self, call: ToolUse) -> Tool | str:
-        """The tool to run, or the words that say why there is none."""
+        """The tool to run, or the reason why there is none."""
         same = (call.name, call.arguments)
         self.repeats = self.repeats + 1 if same == self._last else 1
         self._last = same

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-STATE = "coder"  # where in the session's state it is; messages have keys of their own, so that each is stored once
-MOST_HELPERS = 4  # that ask the model at once
+STATE = "coder"  # its key in the session's state; messages have keys of their own, so that each is stored once
+MOST_HELPERS = 4  # helpers that ask the model at once
 NAMING = 60.0  # seconds a model may take to name a session
 
 
 class Conversation:
-    """One session's history, place of work, tools and accounts."""
+    """One session's history, workplace, tools and usage."""
 
     def __init__(self, session: AgentSession, permissions: CoderPermissions) -> None:
         stored: Mapping[str, Any] = session.state.get(STATE) or {}
@@ -52,12 +52,12 @@ class Conversation:
         self.helpers: Mapping[str, Assistant] = {}
         self.toolbox = Toolbox(())
         self.has_languages = True  # language servers may be used
-        self._told_table = False  # the user was told that the table of language servers is wrong
+        self._told_table = False  # the user knows that the table of language servers is wrong
         self._language_tools: list[ForeignTool] = []
         self._left_out: set[str] = set()  # foreign tools that a provider refused
-        self._faulty: set[str] = set()  # and those whose faults the user was told
+        self._faulty: set[str] = set()  # and those whose faults the user knows
         self.servers: SessionTools | None = None  # None: not yet connected
-        self._asked: tuple[Turn | None, Model | None] = None, None  # in which turn, and whom servers may ask
+        self._asked: tuple[Turn | None, Model | None] = None, None  # the turn and the model that servers may use
         self.may_search_web = False
         self.tokens = msgspec.convert(stored.get("tokens", {}), TokenUsage)
         self.cost: float | None = stored.get("cost")
@@ -67,16 +67,16 @@ class Conversation:
         self._offered: list[ToolInfo] = []  # the tools of servers that the model is offered
         self._naming: asyncio.Task[None] | None = None
         self._is_closed = False
-        self.told_model: str | None = stored.get("told_model")  # the model the user was told of
+        self.told_model: str | None = stored.get("told_model")  # the model that the user knows of
         self.choices: dict[str, str] = dict(stored.get("choices", {}))  # options the user set
 
     async def save(self) -> None:
-        """Have all of it that outlives the process stored, where there is a store."""
+        """Store everything that outlives the process, if there is a store."""
         state = self.session.state
         for i, message in enumerate(self.history):
             state[_key(i)] = msgspec.json.decode(codec.encode(message))
         for i in range(len(self.history), (state.get(STATE) or {}).get("messages", 0)):
-            state.pop(_key(i), None)  # the conversation was made shorter
+            state.pop(_key(i), None)  # the conversation was shortened
         state[STATE] = {
             "messages": len(self.history),
             "seen": dict(self.place.seen),
@@ -98,13 +98,13 @@ class Conversation:
             self.cost = (self.cost or 0.0) + finished.cost
 
     async def set_title(self, title: str) -> None:
-        """Call the session something; nothing is no name."""
+        """Name the session; an empty title is ignored."""
         if title and title != self.title:
             self.title = title
             await self.session.set_title(title)
 
     def name_soon(self, model: Model) -> None:
-        """Have the model name the session while other work goes on."""
+        """Let the model name the session in the background."""
         if self._naming is None and not self._is_closed:
             self._naming = asyncio.create_task(self._name(model), name="name the session")
 
@@ -116,13 +116,13 @@ class Conversation:
             self.is_named = True
             await self.set_title(titles.from_answer(answer.reply.text))
             await self.save()
-        except (Error, TimeoutError) as exc:  # its first words will do
+        except (Error, TimeoutError) as exc:  # the first words of the prompt remain the title
             log.debug("the session was not named: %s", exc)
         finally:
             self._naming = None
 
     async def look_around(self) -> None:
-        """Find the skills and helpers there are."""
+        """Find the available skills and helpers."""
         self.skills = await asyncio.to_thread(find_skills, self.session.cwd)
         self.helpers = await asyncio.to_thread(find_assistants, self.session.cwd)
 
@@ -132,7 +132,7 @@ class Conversation:
 
     @property
     def model(self) -> str:
-        """The name of the model the user has it answered by."""
+        """The name of the model that answers."""
         return str(self.session.config("model"))
 
     async def load_tools(self, turn: Turn, *, model: Model | None = None, web: bool = False) -> None:
@@ -146,7 +146,7 @@ class Conversation:
             self.servers = await self.session.tools(sampling=self._sample).__aenter__()
         further: list[tuple[type[Tool], bool]] = [
             (FetchUrl, web),
-            (ApplyPatch, "gpt" in self.model),  # the models that were taught it
+            (ApplyPatch, "gpt" in self.model),  # models that were trained on this format
             (AskUser, offered(self.session.client.offers, "elicitation.form")),
             (UseSkill, bool(self.skills)),
             (AskAssistant, bool(self.helpers)),
@@ -173,7 +173,7 @@ class Conversation:
         return answer.reply.text
 
     async def follow_servers(self, turn: Turn) -> None:
-        """Offer the tools that the session's MCP servers have now."""
+        """Offer the current tools of the session's MCP servers."""
         if self.servers is None:
             return
         from .tools.foreign import tools_of
@@ -200,12 +200,12 @@ class Conversation:
             return []
 
     def leave_out(self, tool: str) -> None:
-        """Offer the model a foreign tool no longer: its provider refuses it."""
+        """Stop offering a foreign tool that the provider refuses."""
         self._left_out.add(tool)
         self.toolbox.drop(tool)
 
     async def _tell_faults(self, turn: Turn, faults: Mapping[str, str]) -> None:
-        """Tell the user once of each tool that no model can be offered."""
+        """Tell the user once about each tool that cannot be offered to any model."""
         for tool, why in faults.items():
             if tool not in self._faulty:
                 self._faulty.add(tool)
@@ -226,7 +226,7 @@ class Conversation:
 
 
 def with_option(options: Sequence[s.SessionConfigOption], id: str, value: str) -> list[s.SessionConfigOption]:
-    """Config options with one of them changed."""
+    """The config options with one of them changed."""
     return [with_value(option, value) if getattr(option, "id", None) == id else option for option in options]
 
 

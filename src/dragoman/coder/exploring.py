@@ -1,7 +1,7 @@
-"""Helpers: each has a conversation of its own and tools of its own, and reports.
+"""Helpers: each has its own conversation and tools, and returns a report.
 
-The built-in one reads the project and changes nothing.  Others come from files in `.agents/agents`; what they do
-passes the same permissions as the agent's own tools.
+The built-in helper reads the project and changes nothing.  Others come from files in `.agents/agents`; their calls
+pass the same permissions as the agent's own.
 """
 
 import functools
@@ -56,7 +56,7 @@ OpenModel = Callable[[str], Awaitable[Model | None]]
 
 
 class Assistants:
-    """The helpers of one turn; a few work at once, the others wait."""
+    """The helpers of one turn; a few work at once and the others wait."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Assistants:
         return await self._report(model, Toolbox(tools), f"{found.prompt}\n\n{REPORT}", task)
 
     async def _model_for(self, call: ToolRun, helper: Assistant) -> Model:
-        """The model of a helper: its own, which the user has to agree to where the project chose it."""
+        """The model of a helper; the user has to agree to a model that the project chose."""
         if not helper.model or helper.model == self._model.name or self._open_model is None:
             return self._model
         key = f"model:{helper.model}"

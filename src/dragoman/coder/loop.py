@@ -1,6 +1,6 @@
-"""The loop: ask the model, run its calls, give it the results, until it makes no more calls.
+"""The loop: ask the model, run its calls, return the results, until it makes no more calls.
 
-Whatever happens, and whenever the turn is cancelled, the history is valid afterwards and no tool call stays open.
+Whatever fails and whenever the turn is cancelled, the history is valid afterwards and no tool call stays open.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ Check = Callable[[Turn, Sequence[str]], Awaitable[str]]
 
 
 class Loop:
-    """One turn of the agent.  `check` gets the changed files and returns their faults."""
+    """One turn of the agent.  `check` gets the changed files and returns the findings in them."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Loop:
             repeats=limits.repeats,
             helpers=Assistants(turn, conversation, model, self._retries, open_model),
         )
-        self._partial = ""  # the part of the current answer that was said
+        self._partial = ""  # the part of the current answer that was sent
 
     async def run(self, parts: Sequence[Part]) -> s.StopReason | None:
         """Answer the user; returns the stop reason."""
@@ -101,7 +101,7 @@ class Loop:
         except Cancelled:
             return "cancelled"
         except (ModelRefused, TooLong) as exc:
-            # Else every later prompt would be refused for it.
+            # Otherwise every later prompt would be refused because of it.
             words = f"{exc}. {TAKEN_OUT}" if conversation.history.remove_new() else str(exc)
             raise ModelError(words) from exc
         finally:
@@ -117,7 +117,7 @@ class Loop:
         return "max_tokens" if finished.stop == "length" else None
 
     async def _wind_up(self) -> None:
-        """Finish a turn that was cut short: sent text is kept, every call gets a result, none stays open."""
+        """Finish an interrupted turn: keep the sent text, give every open call a result."""
         conversation = self._conversation
         conversation.history.answer(ModelReply(self._partial))
         if self._calls.results:
@@ -163,7 +163,7 @@ class Loop:
         return True
 
     async def _drop_answer(self) -> None:
-        """Forget an answer that broke off, and close what it had announced."""
+        """Drop an answer that broke off, and close the calls that it had announced."""
         await self._calls.end("The model's answer broke off.")
         self._partial = ""
 
@@ -226,7 +226,7 @@ def _with_words(result: ToolOutcome, words: str) -> ToolOutcome:
 
 
 def usage(tokens: TokenUsage) -> s.Usage:
-    """The tokens of a session as the protocol tells of them."""
+    """The tokens of a session as the protocol reports them."""
     return s.Usage(
         total_tokens=tokens.input + tokens.output,
         input_tokens=tokens.input,

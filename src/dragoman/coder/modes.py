@@ -11,7 +11,7 @@ Changes = Literal["never", "ask", "edits"]
 
 
 class Mode(Struct, frozen=True):
-    """`changes`: never any, each one asked for, or edits in the workspace without asking."""
+    """`changes`: none, each after a question, or edits in the workspace without a question."""
 
     id: str
     name: str

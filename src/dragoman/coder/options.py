@@ -7,7 +7,7 @@ from .model.choice import PROVIDERS, SERVERS
 from .model.port import EFFORTS
 from .modes import MODES
 
-REVIEWER = "reviewer"  # the value of the option `model` that means none
+REVIEWER = "reviewer"  # the value of the option `model` that means no model
 
 
 def options(mode: str, model: str, models: Sequence[str], effort: str) -> list[s.SessionConfigOption]:

@@ -1,4 +1,4 @@
-"""Whether the agent may do something now: one place that everything with an effect passes.
+"""Whether the agent may do something: every operation with an effect is checked here.
 
 The first of these that applies decides; the rules are those of `dragoman.host.rules`:
 
@@ -34,24 +34,24 @@ from ..host.permissions.rules.rules import Rules, Verdict, user_file
 from .markdown import fenced
 from .modes import MODES
 
-MAX_NAMED = 200  # characters of an option's description of its scope
+MAX_NAMED = 200  # characters of the scope in an option's name
 _FILES = FileRead | FileWrite | FileDelete
 
 
 class Denied(Error):
-    """It must not be done; the words are for the model."""
+    """The operation is forbidden; the message is for the model."""
 
 
 class Rejected(Denied):
-    """The user said no."""
+    """The user refused."""
 
 
 class Cancelled(Error):
-    """The user took the question away: the turn is over."""
+    """The question was cancelled: the turn is over."""
 
 
 class Scope(Struct, frozen=True):
-    """The scope of "for this session": the key it is remembered by, and the words that name it exactly."""
+    """The scope of "for this session": the key under which it is stored, and its exact description."""
 
     key: str
     words: str
@@ -78,11 +78,11 @@ class CoderPermissions:
         doubt: str = "",
         asking: AbstractAsyncContextManager[None] | None = None,
     ) -> None:
-        """Return when it may be done; raise Denied when it must not, Cancelled when nobody decides any more.
+        """Return when an operation is allowed; raises Denied if it is not, Cancelled if the question was cancelled.
 
-        `reads_only`: this call of a foreign tool is said to change nothing.  `is_ordered`: the user gave the order
-        by a command, and is asked only where there are doubts.  `doubt`: why the caller wants the user asked.
-        `asking`: what is held while the user is asked.
+        `reads_only`: the server declares that this call changes nothing.  `is_ordered`: the user ordered it by a
+        command, and is asked only if there are doubts.  `doubt`: why the caller wants the user to be asked.
+        `asking`: a lock that is held while the user is asked.
         """
         self._refuse(operation, reads_only)
         is_allowed, doubts = await self._weighed(operation)
@@ -94,7 +94,7 @@ class CoderPermissions:
         self._refuse(operation, reads_only)  # the mode may have changed while the question was open
 
     async def admit_together(self, turn: Turn, call: ToolRun, operations: Sequence[FileWrite | FileDelete]) -> None:
-        """Return when all of a change that `call` shows may be made; one question is about the whole of it."""
+        """Return when every part of the change that `call` shows is allowed; one question covers all of it."""
         doubts: list[str] = []
         open_ones = []
         for operation in operations:
@@ -111,7 +111,7 @@ class CoderPermissions:
             self._refuse(operation, False)
 
     async def _weighed(self, operation: Operation) -> tuple[bool, list[str]]:
-        """Whether an operation needs no question by itself, and why the user is asked all the same."""
+        """Whether an operation is allowed without a question, and reasons to ask the user all the same."""
         verdict = self._judged(operation)
         doubts = self._doubts(operation, verdict)
         if isinstance(operation, _FILES) and not doubts and has_other_names(operation.path):
@@ -129,7 +129,7 @@ class CoderPermissions:
             self.must_be_able_to_change()
 
     def must_be_able_to_change(self) -> None:
-        """Raise Denied in a mode that changes nothing."""
+        """Raise Denied in a mode that forbids changes."""
         mode = MODES[self._session.mode or "ask"]
         if mode.changes == "never":
             raise Denied(f"Nothing can be changed or run in the mode {mode.id!r}; only the user can leave it.")
@@ -144,7 +144,7 @@ class CoderPermissions:
         return [str(user_file().parent)]
 
     def _doubts(self, operation: Operation, verdict: Verdict | None) -> list[str]:
-        """Why this must be asked about every time."""
+        """Why the user must be asked about an operation every time."""
         doubts: list[str] = []
         for name in scrutiny.names(operation):
             doubts += scrutiny.doubts(name, self._own)
@@ -155,7 +155,7 @@ class CoderPermissions:
         return list(dict.fromkeys(doubts))
 
     def is_inside(self, path: str) -> bool:
-        """Whether a path, followed to where it leads, is in one of the session's directories."""
+        """Whether the target of a path is in one of the session's directories."""
         real = os.path.realpath(path)
         return any(is_in(real, root) for root in self.roots)
 
@@ -170,7 +170,7 @@ class CoderPermissions:
         return not (has_other_names(operation.path) and self._other_names(operation, hard_links))
 
     def _other_names(self, operation: FileRead | FileWrite | FileDelete, hard_links: HardLinks) -> list[str]:
-        """Why a file must be asked about that has other names: one of those is protected."""
+        """Why the user must be asked about a file with several names: one of them is protected."""
         if (twin := hard_links.of(operation.path)) is None:
             return []
         other, protection = twin
@@ -187,7 +187,7 @@ class CoderPermissions:
         return scope is not None and scope.key in self.allowed
 
     def scope(self, operation: Operation) -> Scope | None:
-        """The scope of an answer "for this session"; None where there is no such answer."""
+        """The scope of an answer "for this session"; None if there is no such answer."""
         match operation:
             case FileWrite():
                 return Scope("edits", "all edits in the project")
@@ -231,7 +231,7 @@ class CoderPermissions:
 
 
 def _details(operation: Operation) -> str:
-    """The details of an operation that the user must see, where the title may not show them."""
+    """The details of an operation that the user must see, in case the title does not show them."""
     match operation:
         case Execute(argv=argv, shell=shell):
             words = argv[-1] if shell else " ".join(argv)

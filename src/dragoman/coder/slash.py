@@ -48,7 +48,7 @@ def _described(name: str, description: str, hint: str) -> s.AvailableCommand:
 
 
 def parsed(text: str) -> tuple[str, str]:
-    """The name of a slash command and its arguments; an empty name when the text is none."""
+    """The name and the arguments of a slash command; the name is empty if the text is not a command."""
     if not text.startswith("/"):
         return "", text
     name, _, rest = text[1:].partition(" ")
@@ -56,14 +56,14 @@ def parsed(text: str) -> tuple[str, str]:
 
 
 async def _undo(coder: "Coder", turn: Turn, conversation: Conversation, rest: str) -> s.StopReason | None:
-    """Restore the files from before the last turn that changed any."""
+    """Undo the last turn that changed files."""
     return await _reversed(
         turn, conversation, undo_last_turn(turn, conversation.place), told, "There is nothing to undo."
     )
 
 
 async def _redo(coder: "Coder", turn: Turn, conversation: Conversation, rest: str) -> s.StopReason | None:
-    """Make the changes again that were taken back last."""
+    """Redo the changes that were undone last."""
     return await _reversed(
         turn, conversation, redo_last_turn(turn, conversation.place), told_again, "There is nothing to redo."
     )
@@ -118,13 +118,13 @@ async def _compact(coder: "Coder", turn: Turn, conversation: Conversation, rest:
 
 
 async def _model(coder: "Coder", turn: Turn, conversation: Conversation, wanted: str) -> None:
-    """Show the models there are, or change to one of any name."""
+    """Show the available models, or change to a model by name."""
     session, models = conversation.session, coder.models
     if not wanted:
         listed = "\n".join(f"- `{name}`" for name in [*models.known, REVIEWER])
         await turn.say(f"`{conversation.model}` answers. There are:\n{listed}\n")
         return
-    await models.get(wanted)  # before anything changes: it may not be there
+    await models.get(wanted)  # before anything changes, because it may not exist
     changed = options(session.mode or DEFAULT, wanted, models.known, str(session.config("effort")))
     await session.set_config_options(changed)
     conversation.choices["model"] = conversation.told_model = wanted

@@ -30,7 +30,7 @@ from .tools import (
 )
 from .tools.tool import Failed
 
-CHANGING = (EditFile, WriteFile, RunCommand, CommandOutput, StopCommand)  # the last two of what the third began
+CHANGING = (EditFile, WriteFile, RunCommand, CommandOutput, StopCommand)  # two are for the third's commands
 USUAL = (ReadFile, ListFiles, Search, UpdatePlan, Task, *CHANGING, ExitPlan)
 
 _PLACE = re.compile(
@@ -39,21 +39,21 @@ _PLACE = re.compile(
 
 
 class ForeignTool(Struct, frozen=True):
-    """A tool that is not ours: how the model is told of it, and how a call of it is made into one of ours."""
+    """A tool of a server: its description for the model, and a function that turns a call into a tool of ours."""
 
     spec: ToolSpec
     made: Callable[[Mapping[str, object]], Tool]
 
 
 class Toolbox:
-    """Tools by their names: of ours these, and foreign ones."""
+    """The tools by name: some of our own, and foreign ones."""
 
     def __init__(self, kinds: Iterable[type[Tool]], foreign: Iterable[ForeignTool] = ()) -> None:
         self._kinds: Mapping[str, type[Tool]] = {kind.name: kind for kind in kinds}
         self.set_foreign(foreign)
 
     def set_foreign(self, foreign: Iterable[ForeignTool]) -> None:
-        """Have these foreign tools instead of others."""
+        """Replace the foreign tools."""
         self._foreign = {tool.spec.name: tool for tool in foreign}
 
     def specs(self, mode: str) -> list[ToolSpec]:
@@ -65,7 +65,7 @@ class Toolbox:
         return [*ours, *(tool.spec for tool in self._foreign.values())]
 
     def refused_tool(self, words: str, mode: str) -> str | None:
-        """The foreign tool that a provider names in a refusal: by its name, or by its place among those offered."""
+        """The foreign tool that a provider's refusal names, by its name or by its position in the offer."""
         if named := next((name for name in self._foreign if re.search(rf"\b{re.escape(name)}\b", words)), None):
             return named
         place = _PLACE.search(words)
@@ -74,7 +74,7 @@ class Toolbox:
         return name if name in self._foreign else None
 
     def drop(self, name: str) -> None:
-        """Offer a foreign tool no longer."""
+        """Stop offering a foreign tool."""
         self._foreign.pop(name, None)
 
     def kind_of(self, name: str) -> Any:
@@ -82,7 +82,7 @@ class Toolbox:
         return self._kinds[name].kind if name in self._kinds else "other"
 
     def tool(self, call: ToolUse) -> Tool:
-        """A call as a tool with its arguments; raises Failed with words the model can mend it by."""
+        """A call as a tool with its arguments; raises Failed with a message that helps the model to correct it."""
         foreign = self._foreign.get(call.name)
         if foreign is None and call.name not in self._kinds:
             there = ", ".join([*self._kinds, *self._foreign])
@@ -100,10 +100,10 @@ class Toolbox:
 
 
 def arguments_of(call: ToolUse) -> Document:
-    """The arguments of a call; raises Failed with words the model can mend them by."""
+    """The arguments of a call; raises Failed with a message that helps the model to correct them."""
     try:
         arguments = json.loads(call.arguments or "{}")
-        msgspec.json.encode(arguments)  # half a character can be written in JSON, but neither sent nor stored
+        msgspec.json.encode(arguments)  # JSON can hold a lone surrogate, which can neither be sent nor stored
     except (ValueError, RecursionError) as exc:
         why = "nested too deep" if isinstance(exc, RecursionError) else str(exc)
         raise Failed(f"The arguments are not JSON ({why}); nothing was done. Call {call.name} again.") from exc

@@ -1,4 +1,4 @@
-"""Telling the user that something is not as they would expect."""
+"""Warns the user of something unexpected."""
 
 from ..agent.turn import Turn
 

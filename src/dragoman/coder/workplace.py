@@ -1,6 +1,6 @@
-"""Where the agent works: files and commands of one session, through the client where it lends them, else here.
+"""Files and commands of one session: through the client if it lends them, else on this machine.
 
-Everything with an effect passes the permissions first, and every edit is in the undo journal before it is made.
+Permissions are checked before every effect, and every edit is in the undo journal before it is made.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ _BUILTINS = (
     *(".", ":", "alias", "cd", "command", "eval", "exec"),
     *("exit", "export", "read", "set", "source", "trap"),
 )
-_PLAIN = re.compile(r"[\w./=:@,+%^-]+(?: +[\w./=:@,+%^-]+)*")  # words that mean the same to every shell and to none
+_PLAIN = re.compile(r"[\w./=:@,+%^-]+(?: +[\w./=:@,+%^-]+)*")  # words without a meaning to any shell
 
 
 class CommandEnd(Struct, frozen=True):
-    """A command's exit and output; neither code nor signal means that it was still running."""
+    """A command's exit and output; without a code and a signal, it was still running."""
 
     output: str
     code: int | None = None
@@ -49,7 +49,7 @@ class CommandEnd(Struct, frozen=True):
 
 
 class CommandNotRunning(Error):
-    """There is no such command in the background; the words are for the model."""
+    """There is no such command in the background; the message is for the model."""
 
 
 class Running(Struct, frozen=True):
@@ -65,17 +65,17 @@ class Workplace:
         self.permissions = permissions
         self.journal = UndoJournal(session)
         self.files = ProjectFiles(session)
-        self.seen: dict[str, str] = {}  # files that the model has read, with the digest of the text
-        self.searches = asyncio.Semaphore(MAX_SEARCHES)  # each is a process
+        self.seen: dict[str, str] = {}  # files that the model has read, with digests of their texts
+        self.searches = asyncio.Semaphore(MAX_SEARCHES)  # each command is a process
         self.languages = LanguageServers(session.cwd, session.additional_directories)
         self.beside: dict[str, Running] = {}  # commands in the background, by the ids the model knows
-        self._over: dict[str, s.TerminalOutputResponse] = {}  # those of them that ended, as they ended
+        self._over: dict[str, s.TerminalOutputResponse] = {}  # the ended ones, in the order in which they ended
         self._terminals: Terminals | None = None
         self._spill: tempfile.TemporaryDirectory[str] | None = None
         self._numbers = itertools.count(1)
 
     async def close(self) -> None:
-        """Let go of directories, commands and spilled output."""
+        """Release directories, commands and stored output."""
         for id in list(self.beside):
             with contextlib.suppress(ConnectionClosed):
                 await self.stop(id)
@@ -87,7 +87,7 @@ class Workplace:
             self._spill.cleanup()
 
     def shown(self, path: str) -> str:
-        """A path as titles have it: relative to the session's directory when it is in there."""
+        """A path for titles: relative to the session's directory if it is in there."""
         relative = os.path.relpath(path, self.session.cwd)
         return path if relative.startswith("..") else relative
 
@@ -103,7 +103,7 @@ class Workplace:
         return text
 
     async def text(self, turn: Turn, path: str) -> str | None:
-        """The text of a file that may be read; None when there is none."""
+        """The text of a file that may be read; None if it is missing."""
         if self._is_spilled(path):
             return await asyncio.to_thread(read_here, path)
         return await self.files.text(turn, path)
@@ -128,7 +128,7 @@ class Workplace:
 
     async def put(self, turn: Turn, path: str, old: str | None, new: str, *, is_again: bool = False) -> None:
         """Write a file that was admitted, so that the edit can be undone."""
-        number = await self.journal.record(path, old, new, is_again=is_again)  # before the file is another one
+        number = await self.journal.record(path, old, new, is_again=is_again)  # before the file changes
         try:
             await self.files.put(turn, path, old, new)
         except RpcError as exc:
@@ -137,7 +137,7 @@ class Workplace:
             raise
 
     async def write_together(self, turn: Turn, call: ToolRun, changes: Sequence[FileVersions]) -> None:
-        """Change several files in one go, after the whole change was shown and allowed: all of them, or none."""
+        """Change several files at once, after the whole change was shown and allowed: all of them or none."""
         for change in changes:
             self.must_be_writable(change.path)
         await call.show(
@@ -167,7 +167,7 @@ class Workplace:
     # Commands
 
     def command(self, line: str, cwd: str | None = None) -> Execute:
-        """What a line would run: plain words as they are, anything else in a shell."""
+        """The argv of a command line: plain words as they are, anything else in a shell."""
         place = self.session.path(cwd or ".")
         program, *args = shlex.split(line) if _PLAIN.fullmatch(line) else [""]
         if program and "=" not in program and program not in _BUILTINS:
@@ -186,7 +186,7 @@ class Workplace:
             return await _ended(terminal, timeout)
 
     async def start(self, turn: Turn, call: ToolRun, operation: Execute) -> str:
-        """Start a command and leave it running beside the conversation; gives its id."""
+        """Start a command in the background; returns its id."""
         await self._release_ended()
         if len(self.beside) >= MAX_BESIDE:
             raise Denied(f"{MAX_BESIDE} commands run in the background already; stop one first.")
@@ -213,7 +213,7 @@ class Workplace:
         return await self._running(id).read()
 
     async def stop(self, id: str) -> None:
-        """End a command in the background, should it still run."""
+        """End a command in the background if it still runs."""
         if id not in self._over:
             running = self._running(id)
             del self.beside[id]
@@ -227,7 +227,7 @@ class Workplace:
     async def _release_ended(self) -> None:
         """Release ended commands; the output of the last ones can still be read."""
         for id, running in list(self.beside.items()):
-            with contextlib.suppress(RpcError):  # else it keeps its place
+            with contextlib.suppress(RpcError):  # otherwise it counts as running
                 printed = await running.read()
                 if printed.exit_status is not None:
                     await self.stop(id)
@@ -267,7 +267,7 @@ class Workplace:
     # Output too long to be shown to the model
 
     def spill(self, text: str, name: str) -> str:
-        """Keep a text in a file of the session's own; gives its path."""
+        """Store a text in a file of the session; returns its path."""
         if self._spill is None:
             self._spill = tempfile.TemporaryDirectory(prefix="dragoman-")
             self.permissions.roots.append(os.path.realpath(self._spill.name))
@@ -287,7 +287,7 @@ def _operation(change: FileVersions) -> FileWrite | FileDelete:
 
 
 def _is_untouched(exc: RpcError) -> bool:
-    """Whether a host of ours says that it wrote nothing, because somebody had saved the file."""
+    """Whether one of our own hosts answers that it wrote nothing because the file had changed."""
     return isinstance(exc.data, dict) and exc.data.get("kind") in ("changed", "exists")
 
 

@@ -1,4 +1,4 @@
-"""Making room in a conversation that has become too long, where the user can see it."""
+"""Shortens a conversation that has become too long, and shows the user that it does."""
 
 import asyncio
 import functools
@@ -26,7 +26,7 @@ class Compactor:
             return
         conversation = self._conversation
         conversation.history.replace(compaction.pruned(conversation.history))
-        conversation.used = 0  # the provider's count is no longer true
+        conversation.used = 0  # the provider's count is out of date
         if self._taken(instructions) >= self._model.window * compaction.THRESHOLD:
             await self.compact(instructions)
 
@@ -34,7 +34,7 @@ class Compactor:
         return max(self._conversation.used, size(self._conversation.history, instructions))
 
     async def compact(self, instructions: str) -> None:
-        """Put a summary in the place of the conversation; should there be none, forget its older half."""
+        """Replace the conversation by a summary; if the model gives none, drop its older half."""
         conversation = self._conversation
         if not any(isinstance(message, ModelInput) for message in conversation.history):
             return
@@ -69,7 +69,7 @@ class Compactor:
 
 
 class _Report:
-    """Tells the client of a compaction: in the way made for it, else as a tool call."""
+    """Reports a compaction to the client: as a compaction update if it shows those, else as a tool call."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from .history import Message, ModelInput, ModelReply, Part, Results, TextPart, ToolOutcome
 
-THRESHOLD = 0.8  # of the window, from which on a conversation is made shorter
-RECENT = 6  # messages whose tool output stays
-MOST_LETTERS = 400  # of an older result that stay
+THRESHOLD = 0.8  # share of the window from which on a conversation is shortened
+RECENT = 6  # the latest messages, whose tool output stays
+MOST_LETTERS = 400  # characters of an older result that stay
 LEFT_OUT = "[The rest of this output was left out to save room; call the tool again if you need it.]"
 ORDER = """\
 The conversation is too long to go on. Write a summary from which you can continue the work without it: what the \
@@ -18,9 +18,9 @@ the summary."""
 HEADING = "Summary of the conversation so far, which is no longer visible:"
 SAID = "What the user said in it, word for word, the latest at the end:"
 LETTERS_EACH = 4  # of a token
-FOR_THE_USER = 0.25  # of the window, at most, for the user's own messages
+FOR_THE_USER = 0.25  # share of the window that the user's own messages may take
 SHORTEST = 200  # characters to which the user's messages are cut
-MOST_TOLD = 100_000  # letters of a history that is told as plain text
+MOST_TOLD = 100_000  # characters of a history that is sent as plain text
 
 
 def pruned(history: Sequence[Message]) -> list[Message]:
@@ -42,7 +42,7 @@ def _cut(result: ToolOutcome) -> ToolOutcome:
 
 
 def question(history: Sequence[Message]) -> list[Message]:
-    """The request for a summary: the conversation in one message, which no provider refuses."""
+    """The request for a summary: the conversation in one message, a form that no provider refuses."""
     told = "\n\n".join(line for message in pruned(history) for line in _told(message))
     return [ModelInput((TextPart(f"<conversation>\n{told}\n</conversation>\n\n{ORDER}"),))]
 
@@ -64,14 +64,14 @@ def _words(parts: Sequence[Part]) -> str:
 
 
 def halved(history: Sequence[Message], window: int) -> list[Message]:
-    """The later half of a history and the user's messages of the rest; for one too long even to summarise."""
+    """The later half of a history and the user's messages of the rest, if it is too long even to summarise."""
     middle = len(history) // 2
     later = next((i for i, message in enumerate(history) if i >= middle and isinstance(message, ModelInput)), None)
     return [*_said(history[:later], window), *(() if later is None else history[later:])]
 
 
 def summarised(history: Sequence[Message], summary: str, window: int) -> list[Message]:
-    """The history that replaces another: its summary, and the user's messages, word for word."""
+    """The shorter history: a summary, and the user's messages word for word."""
     said = _said(history, window)
     heading = f"{HEADING}\n\n{summary}"
     if not said:
@@ -86,7 +86,7 @@ def flattened(history: Sequence[Message]) -> list[Message]:
 
 
 def _said(history: Sequence[Message], window: int) -> list[ModelInput]:
-    """The user's messages, word for word; of long ones before the last the middle may be left out."""
+    """The user's messages, word for word; the middle of long ones, except the last, may be left out."""
     asked = [message for message in history if isinstance(message, ModelInput) and message.parts]
     earlier = [ModelInput([_as_words(part) for part in message.parts]) for message in asked[:-1]]
     room = int(window * LETTERS_EACH * FOR_THE_USER)
@@ -98,7 +98,7 @@ def _said(history: Sequence[Message], window: int) -> list[ModelInput]:
 
 
 def _share(lengths: Sequence[int], room: int) -> int:
-    """How long the longest may be, so that all fit: those that are shorter stay whole."""
+    """The longest length a text may have so that all fit; shorter texts stay whole."""
     for i, length in enumerate(lengths):
         each = room // (len(lengths) - i)
         if length > each:

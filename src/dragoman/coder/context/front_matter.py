@@ -1,4 +1,4 @@
-"""The fields between two rules at the beginning of a prompt file: as much of YAML as people write there."""
+"""The fields between the two `---` lines at the start of a prompt file: the part of YAML that people use there."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ def _fields(lines: Sequence[str]) -> Iterator[tuple[str, Value]]:
         found = _PAIR.match(lines[at])
         at += 1
         if not found:
-            continue  # deeper than is read here, or nothing we know
+            continue  # nested more deeply than is read here, or unknown
         start = at
         while at < len(lines) and (not lines[at].strip() or lines[at].startswith((" ", "\t", "- "))):
             at += 1

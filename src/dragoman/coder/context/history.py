@@ -30,9 +30,9 @@ Part = TextPart | Media
 
 
 class ModelInput(Struct, frozen=True, tag="user"):
-    """Said to the model: by the user, or by the agent on its own account.
+    """A message to the model, from the user or from the agent itself.
 
-    `summary` tells of the conversation before it, which is no longer there.
+    `summary` sums up the earlier conversation, which is no longer in the history.
     """
 
     parts: Sequence[Part]
@@ -40,7 +40,7 @@ class ModelInput(Struct, frozen=True, tag="user"):
 
     @property
     def told(self) -> Sequence[Part]:
-        """All of it as the model is told it."""
+        """The whole message as the model gets it."""
         return [TextPart(self.summary), *self.parts] if self.summary else self.parts
 
     @property
@@ -49,7 +49,7 @@ class ModelInput(Struct, frozen=True, tag="user"):
 
 
 class ToolUse(Struct, frozen=True):
-    """A tool the model wants to have called; `arguments` is the JSON text it wrote, well-formed or not."""
+    """A tool call that the model wants; `arguments` is the JSON text it wrote, well-formed or not."""
 
     id: str
     name: str
@@ -57,7 +57,7 @@ class ToolUse(Struct, frozen=True):
 
 
 class ModelReply(Struct, frozen=True, tag="model"):
-    """The model's answer.  `original` is the provider's own form of it, to be sent back to the same provider."""
+    """The model's answer.  `original` is the provider's own form, which is sent back to the same provider."""
 
     text: str = ""
     calls: Sequence[ToolUse] = ()
@@ -83,14 +83,14 @@ Message = ModelInput | ModelReply | Results
 
 
 def repaired(history: Iterable[Message]) -> list[Message]:
-    """The history with a result for every call: one that never came was cancelled."""
+    """The history with a result for every call: a missing result becomes `cancelled`."""
     found: list[Message] = []
     for message in history:
         owed = _owed(found)
         if isinstance(message, Results):
             if owed:
                 found.append(_complete(owed, message.results))
-            continue  # results nobody asked for are refused by every provider
+            continue  # every provider refuses results without a call
         if owed:
             found.append(_complete(owed, ()))
         found.append(message)
@@ -110,7 +110,7 @@ def _complete(calls: Sequence[ToolUse], results: Sequence[ToolOutcome]) -> Resul
 
 
 def sound(text: str) -> str:
-    """A text that can be sent: no NUL, and no half of a character, which only JSON can hold."""
+    """A text that can be sent: without NUL and lone surrogates, which only JSON can hold."""
     whole = text if text.isascii() else text.encode(errors="replace").decode()
     return whole.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
@@ -126,7 +126,7 @@ def sound_reply(reply: ModelReply) -> ModelReply:
 
 
 def size(history: Sequence[Message], instructions: str = "") -> int:
-    """About how many tokens a history takes, counted where the provider has not counted: four letters each."""
+    """The approximate tokens of a history, where the provider has not counted: one for four characters."""
     return (len(instructions) + sum(map(_letters, history))) // 4
 
 
@@ -143,4 +143,4 @@ def _letters(message: Message) -> int:
 def _part_letters(part: Part) -> int:
     return (
         len(part.text) if isinstance(part, TextPart) else 6000
-    )  # tokens that providers count for a picture, roughly
+    )  # tokens that providers roughly count for a picture

@@ -20,10 +20,10 @@ from .history import sound
 
 MAX_FILE = 32 * 1024  # bytes of one file of instructions
 MAX_ENTRIES = 60  # of the project's first level
-MAX_SKILLS = 50  # and as many helpers
+MAX_SKILLS = 50  # and at most this many helpers
 ARGUMENTS = "$ARGUMENTS"
-MAX_BRANCH = 200  # letters of a branch's name
-INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md")  # the first that is there counts
+MAX_BRANCH = 200  # characters of a branch's name
+INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md")  # the first that exists counts
 
 TASK = """\
 You are a coding agent that works in the user's editor. Do what the user asks, in their project, with the tools \
@@ -45,24 +45,24 @@ class Skill(Struct, frozen=True):
     description: str
     body: str
     directory: str
-    hint: str = "what to do"  # the arguments that the user may write behind its name
+    hint: str = "what to do"  # the arguments that the user may write after its name
 
     def with_arguments(self, words: str) -> str:
-        """The instructions with the user's arguments: in the marked place, else behind them."""
+        """The instructions with the user's arguments: in the marked place, else at the end."""
         if ARGUMENTS in self.body:
             return self.body.replace(ARGUMENTS, words)
         return f"{self.body}\n\n{words}".strip()
 
 
 class Assistant(Struct, frozen=True):
-    """Somebody to hand a task to, from a file in `.agents/agents`: with a prompt, tools and a model of its own."""
+    """A helper agent from a file in `.agents/agents`, with a prompt, tools and a model of its own."""
 
     name: str
     description: str
     prompt: str
-    tools: Sequence[str] = ()  # none: it only reads
-    model: str = ""  # none: the session's
-    is_users: bool = False  # it comes from the user's home, not from the project
+    tools: Sequence[str] = ()  # empty: it only reads
+    model: str = ""  # empty: the session's model
+    is_users: bool = False  # the file is in the user's home, not in the project
 
 
 def instructions(
@@ -119,14 +119,14 @@ def _branch(cwd: Path) -> str:
 
 
 def _root(cwd: Path) -> Path:
-    """The directory of the repository a directory is in, or itself."""
+    """The root of the repository that contains a directory, else the directory itself."""
     return next((place for place in (cwd, *cwd.parents) if (place / ".git").exists()), cwd)
 
 
 def _text(path: Path, root: Path | None = None) -> str | None:
-    """The text of a file, opened once; none of a pipe or a device, which might never end.
+    """The text of a file, opened once; pipes and devices, which might never end, have none.
 
-    With a root, none behind a link that leads out of it, or to something protected.
+    With a root, files behind a link that leads out of it or to a protected file have none either.
     """
     try:
         with opened(path, follow=True) as (fd, status):
@@ -148,7 +148,7 @@ def _is_own(path: Path, root: Path, real: str) -> bool:
     return is_beneath(real, top) and (protection is None or not protection.secret)
 
 
-# The project's own words
+# The project's own instructions
 
 
 def project_instructions(cwd: str, directories: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
@@ -189,13 +189,13 @@ def find_assistants(cwd: str) -> dict[str, Assistant]:
 
 
 def _files(cwd: str, bases: Sequence[str], patterns: Sequence[str]) -> Iterator[tuple[Path, str, bool]]:
-    """The files of these names, the project's and then the user's: path, text, and whether it is the user's."""
+    """The files with these names, the project's and then the user's: path, text, and whether it is the user's."""
     root = _root(Path(cwd))
     home = home_directory()
     for place in dict.fromkeys((Path(cwd), root, home)):
         for base in bases:
             for path in sorted(path for pattern in patterns for path in _listed(place / base, pattern)):
-                # The user's own may be links to anywhere; what a project links to might be a secret of the user's.
+                # The user's own files may be links to anywhere; a project's link could lead to a user's secret.
                 text = _text(path, None if place == home else root)
                 if text and text.strip():
                     yield path, text, place == home

@@ -1,4 +1,4 @@
-"""The one way into a conversation's history: every part is checked and bounded before it is kept.
+"""The only way into a conversation's history: every part is checked and bounded before it is kept.
 
 A part that one provider refuses would make it refuse every later request.  `shrink_new`, `flatten` and `remove_new`
 remove what was refused all the same, the newest first.
@@ -31,9 +31,9 @@ from .history import (
     sound_reply,
 )
 
-MAX_TEXT = 2_000_000  # letters of one part
-MAX_ARGUMENTS = 1_000_000  # letters of one call
-MAX_QUOTED = 2000  # letters of arguments that are no JSON
+MAX_TEXT = 2_000_000  # characters of one part
+MAX_ARGUMENTS = 1_000_000  # characters of one call
+MAX_QUOTED = 2000  # characters of arguments that are not JSON
 EMPTY = "(This message is empty.)"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -41,12 +41,12 @@ _UNNAMED = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class KeptHistory(Sequence[Message]):
-    """The messages of user and model, in a form that any provider takes."""
+    """The messages of user and model, in a form that any provider accepts."""
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._messages: list[Message] = repaired(_admitted(messages))
-        self._taken = len(self._messages)  # that many messages some provider has taken
-        self._is_proven = not self._messages  # as they are now; else they come from a store or a summary
+        self._taken = len(self._messages)  # this many messages were accepted by a provider
+        self._is_proven = not self._messages  # in their present form; otherwise they come from a store or a summary
 
     @overload
     def __getitem__(self, at: int) -> Message: ...
@@ -63,7 +63,7 @@ class KeptHistory(Sequence[Message]):
         self._messages += _admitted([ModelInput(parts)])
 
     def answer(self, reply: ModelReply) -> None:
-        """Keep the model's answer; an empty one is not kept, since no provider takes it back."""
+        """Keep the model's answer; an empty one is dropped, since no provider accepts it."""
         self._messages += _admitted([reply])
 
     def settle(self, results: Sequence[ToolOutcome]) -> None:
@@ -76,13 +76,13 @@ class KeptHistory(Sequence[Message]):
         self._messages = repaired(self._messages)
 
     def replace(self, messages: Sequence[Message]) -> None:
-        """Put a shorter history in the place of this one."""
+        """Replace this history by a shorter one."""
         self._messages = list(messages)
         self._taken = len(messages) - bool(messages and isinstance(messages[-1], ModelInput))
         self._is_proven = False
 
     def prove(self) -> None:
-        """A provider has taken all there is."""
+        """Note that a provider has accepted the whole history."""
         self._taken = len(self._messages)
         self._is_proven = True
 
@@ -107,7 +107,7 @@ class KeptHistory(Sequence[Message]):
         return True
 
     def remove_new(self) -> bool:
-        """Take out all that is new; false when there is nothing."""
+        """Remove everything new; false if nothing is new."""
         new = self._messages[self._taken :]
         del self._messages[self._taken :]
         if any(isinstance(message, ModelReply | Results) for message in new):
@@ -121,7 +121,7 @@ class CallIds:
 
     def __init__(self, history: Iterable[Message]) -> None:
         self._taken = {call.id for message in history if isinstance(message, ModelReply) for call in message.calls}
-        self._given: dict[str, list[str]] = {}  # ours by the model's, in the order of the calls
+        self._given: dict[str, list[str]] = {}  # our ids by the model's ids, in the order of the calls
 
     def begin(self, id: str) -> str:
         """An id for a call that the model begins to write."""
@@ -131,7 +131,7 @@ class CallIds:
         return ours
 
     def current(self, id: str) -> str | None:
-        """Our id of the last call that the model began under its own."""
+        """Our id of the last call that the model began under its id."""
         return self._given[id][-1] if id in self._given else None
 
     def applied(self, reply: ModelReply) -> ModelReply:
@@ -140,7 +140,7 @@ class CallIds:
         ours = [waiting[call.id].pop(0) if waiting.get(call.id) else self.begin(call.id) for call in reply.calls]
         if ours == [call.id for call in reply.calls]:
             return reply
-        # The provider's own form has the ids as they were.
+        # The provider's own form has the model's ids.
         return ModelReply(reply.text, [replace(call, id=id) for call, id in zip(reply.calls, ours, strict=True)])
 
     def _fresh(self, id: str) -> str:
@@ -190,7 +190,7 @@ def _name(name: str) -> str:
 
 
 def _arguments(arguments: str) -> str:
-    """JSON text of an object: some servers read it again."""
+    """The arguments as JSON text of an object, because some servers parse it again."""
     try:
         if len(arguments) <= MAX_ARGUMENTS and isinstance(found := json.loads(arguments or "{}"), dict):
             whole = _sound_values(found)
@@ -201,7 +201,7 @@ def _arguments(arguments: str) -> str:
 
 
 def _sound_values(value: Json) -> Json:
-    """The same without what an escape may hold and no provider takes back: a NUL, half a character, no number."""
+    """A value without NUL, lone surrogates and NaN, which escapes may hold and no provider accepts."""
     match value:
         case str():
             return sound(value)
@@ -224,7 +224,7 @@ def _without_media(message: Message) -> Message:
 
 
 def _is_smaller(lighter: Sequence[Message], new: Sequence[Message]) -> bool:
-    """Whether anything was taken out: what is sent differs, and not only the kind of sequence it is kept in."""
+    """Whether anything was removed: the content differs, and not only the type of the sequence."""
     return msgspec.json.encode(lighter) != msgspec.json.encode(new)
 
 

@@ -1,4 +1,4 @@
-"""A user's prompt as a model is given it."""
+"""A user's prompt in the form a model gets."""
 
 from collections.abc import Iterator, Sequence
 from urllib.parse import unquote, urlsplit
@@ -39,9 +39,9 @@ def _media(media: str, data: str, name: str, takes: frozenset[str], unread: list
 
 
 def _place(uri: str) -> str:
-    """A file's path, any other resource's address."""
+    """The path of a file, or the URI of any other resource."""
     try:
         parts = urlsplit(uri)
-    except ValueError:  # no address at all
+    except ValueError:  # not a valid URI
         return uri
     return unquote(parts.path) if parts.scheme == "file" else uri

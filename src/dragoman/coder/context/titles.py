@@ -13,7 +13,7 @@ only the title."""
 
 
 def from_words(text: str) -> str:
-    """A title from the user's message; empty where it has no text."""
+    """A title from the user's message; empty if it has no text."""
     words = " ".join(text.split())
     return words if len(words) <= MAX_TITLE else words[: MAX_TITLE - 1].rstrip() + "…"
 

@@ -1,4 +1,4 @@
-"""Replacing a piece of a text that a model quotes, exactly or nearly so."""
+"""Replaces a piece of a text that a model quotes exactly or almost exactly."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,11 @@ QUOTE_EXACTLY = "quote it exactly, with its whitespace."
 
 
 class NoMatch(Error):
-    """The quoted piece is not there, or there more than once; the words are for the model."""
+    """The quoted piece is missing or occurs more than once; the message is for the model."""
 
 
 class Edited(Struct, frozen=True):
-    """The text after an edit, the lines it begins at, and differences from the quoted text."""
+    """The text after an edit, the lines where edits begin, and a warning if the quote differed."""
 
     text: str
     lines: tuple[int, ...]
@@ -24,10 +24,10 @@ class Edited(Struct, frozen=True):
 
 
 def replaced(text: str, old: str, new: str, *, everywhere: bool = False) -> Edited:
-    """Put `new` in the place of `old`; raises NoMatch.
+    """Replace `old` by `new`; raises NoMatch.
 
-    Where no piece is exactly like `old`, lines that differ from it in whitespace alone will do, if there is one
-    such place and `new` can be indented there as the file is.
+    If no piece equals `old`, lines that differ from it only in whitespace are replaced, provided that there is one
+    such place and `new` can be indented like the file.
     """
     if not old:
         raise NoMatch("There is nothing to replace: old is empty.")
@@ -78,8 +78,8 @@ def _indent(line: str) -> str:
 
 
 def _indented(new: str, quoted: Sequence[str], found: Sequence[str], lines: Sequence[str]) -> str:
-    """A text whose indentation is exchanged for the file's, line by line; raises NoMatch where that is a guess."""
-    known: dict[str, str] = {}  # what each indentation that was quoted is in the file
+    """A text with its indentation replaced by the file's, line by line; raises NoMatch if that were a guess."""
+    known: dict[str, str] = {}  # the file's indentation for each quoted one
     for theirs, ours in zip(quoted, found, strict=True):
         if theirs.strip() and known.setdefault(_indent(theirs), _indent(ours)) != _indent(ours):
             raise NoMatch(f"old is in the file at line depths that it does not quote; {QUOTE_EXACTLY}")
@@ -89,7 +89,7 @@ def _indented(new: str, quoted: Sequence[str], found: Sequence[str], lines: Sequ
 
 
 class _Levels:
-    """Says which indentation of a file is meant by one that a model wrote."""
+    """Maps the indentation that a model wrote to the file's."""
 
     def __init__(self, known: Mapping[str, str], written: Sequence[str], lines: Sequence[str]) -> None:
         self._known = known
@@ -97,7 +97,7 @@ class _Levels:
         self._ours = _step(lines) or self._theirs
 
     def ours(self, theirs: str) -> str:
-        """The indentation in the file; raises NoMatch where the lines that were quoted do not tell."""
+        """The indentation in the file; raises NoMatch if the quoted lines do not show it."""
         if theirs in self._known:
             return self._known[theirs]
         shifts = set()
@@ -120,7 +120,7 @@ def _step(lines: Sequence[str]) -> str:
 
 
 def _level(indent: str, step: str) -> int | None:
-    """How many levels deep an indentation is; None where it is not made of them."""
+    """The number of levels of an indentation; None if it does not consist of whole levels."""
     if not indent:
         return 0
     count = len(indent) // len(step) if step else 0

@@ -1,4 +1,4 @@
-"""Lines of a text as Git, grep and editors count them: a form feed or an exotic separator ends none."""
+"""Lines of a text as Git, grep and editors count them: form feeds and rare separators do not end a line."""
 
 
 def lines_of(text: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Patches as some models write them: between `*** Begin Patch` and `*** End Patch`, lines found by content.
 
-*** Update File: PATH        then pieces: an `@@ LINE` to look behind, lines that begin with blank, - or +
+*** Update File: PATH        then pieces: `@@ LINE`, after which the piece is searched; lines with blank, - or +
 *** Add File: PATH           then lines that begin with +
 """
 
@@ -16,7 +16,7 @@ UPDATE, ADD = "*** Update File: ", "*** Add File: "
 
 
 class PatchHunk(Struct, frozen=True):
-    """Lines that stay (" "), go ("-") and come ("+"), behind a line that is named or anywhere."""
+    """Lines that stay (" "), are removed ("-") or added ("+"), after a named line or anywhere."""
 
     behind: str
     lines: Sequence[tuple[str, str]]
@@ -39,7 +39,7 @@ class FilePatch(Struct, frozen=True):
 
 
 class BadPatch(NoMatch):
-    """The patch is not written as it should be; the words are for the model."""
+    """The patch is malformed; the message is for the model."""
 
 
 def read_patch(text: str) -> list[FilePatch]:
@@ -99,7 +99,7 @@ def _pieces(body: Sequence[str]) -> Iterator[PatchHunk]:
 
 
 def patched(text: str, patch: FilePatch) -> str:
-    """A text after its patch; raises NoMatch.  Other parts stay unchanged, to the last byte."""
+    """The patched text; raises NoMatch.  All other bytes stay unchanged."""
     lines, at = lines_with_ends(text), 0
     usual = "\r\n" if "\r\n" in text else "\n"
     for piece in patch.pieces:
@@ -127,7 +127,7 @@ def _put(piece: PatchHunk, there: Sequence[str], usual: str) -> Iterator[str]:
 
 
 def _joined(lines: Sequence[str], usual: str, *, has_end: bool) -> str:
-    """A text with an end to each line but perhaps the last."""
+    """The text of these lines, each with its line ending, except perhaps the last."""
     whole = "".join(line if line.endswith("\n") else f"{line}{usual}" for line in lines)
     return whole if has_end else whole.removesuffix("\n").removesuffix("\r")
 
@@ -140,7 +140,7 @@ def _named(lines: Sequence[str], line: str, start: int) -> int:
 
 
 def _place(lines: Sequence[str], wanted: Sequence[str], start: int, *, is_clear: bool) -> int:
-    """Where some lines are from a place on, blanks at their ends aside; of several the first, if that is clear."""
+    """The first place of some lines from a line on, ignoring blanks at their ends; raises NoMatch if unclear."""
     there, sought = [line.rstrip() for line in lines], [line.rstrip() for line in wanted]
     places = [i for i in range(start, len(lines) - len(sought) + 1) if there[i : i + len(sought)] == sought]
     first = f"'{wanted[0][:80]}' …"

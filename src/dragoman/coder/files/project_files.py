@@ -19,13 +19,13 @@ from ...host.files import Workspace
 from ...host.files import extensions as x
 from ...roles import offered
 
-MAX_FILE = 8 * 1024 * 1024  # bytes of a file that is read here
-# Lent by hosts of our own: the protocol itself removes no files, and has no condition for a write.
+MAX_FILE = 8 * 1024 * 1024  # bytes of a file that is read on this machine
+# Only our own hosts offer these: the protocol has no method to remove files, and no condition for a write.
 APPLY_EDITS, WRITE_FILE = "_dragoman/fs/apply_edits", "_dragoman/fs/write_text_file"
 
 
 class FileVersions(Struct, frozen=True):
-    """A file before and after a change; None is no file."""
+    """A file before and after a change; None means no file."""
 
     path: str
     before: str | None
@@ -33,11 +33,11 @@ class FileVersions(Struct, frozen=True):
 
 
 class UnreadableFile(Error):
-    """A file cannot be read, or is not text; the words are for the model."""
+    """A file cannot be read or is not text; the message is for the model."""
 
 
 class ProjectFiles:
-    """Reads, writes and removes without asking: the caller has been admitted by `CoderPermissions`."""
+    """Reads, writes and removes without asking: `CoderPermissions` has admitted the caller."""
 
     def __init__(self, session: AgentSession) -> None:
         self._session = session
@@ -48,7 +48,7 @@ class ProjectFiles:
             self._here.close()
 
     def clear_up(self) -> None:
-        """Clear up after a process that was killed while it wrote here."""
+        """Clean up after a process that was killed while it wrote here."""
         if not self.lends("fs.write_text_file"):
             self._workspace()
 
@@ -66,19 +66,19 @@ class ProjectFiles:
         except ResourceNotFound:
             return None
         except RpcError as exc:
-            # Many clients have no special error for a missing file; where we see the same disk, we know.
+            # Many clients have no special error for a missing file; if we see the same disk, we can check.
             if self._is_missing(path):
                 return None
             raise UnreadableFile(f"{os.path.basename(path)} cannot be read: {exc.message}") from exc
 
     def _is_missing(self, path: str) -> bool:
-        """Whether we see the client's disk, and there is no such file on it."""
+        """Whether we see the client's disk and the file is missing there."""
         return os.path.isdir(self._session.cwd) and not os.path.lexists(path)
 
     async def put(self, turn: Turn, path: str, old: str | None, new: str) -> None:
-        """Write a file that holds `old`; None: that is not there.
+        """Write a file that holds `old`; None means that it does not exist.
 
-        What somebody saves at the last moment stays, where the client can see to that.
+        A change that the user saves meanwhile is not overwritten, if the client can check that.
         """
         request = x.WriteFileRequest(
             session_id=self._session.id,
@@ -95,7 +95,7 @@ class ProjectFiles:
             await turn.write(path, new)
 
     async def put_all(self, turn: Turn, changes: Sequence[FileVersions]) -> None:
-        """Change several files: all of them, or none, as far as the client can see to that."""
+        """Change several files: all of them or none, if the client can do that."""
         edits = [_edit(change) for change in changes]
         request = x.ApplyEditsRequest(session_id=self._session.id, edits=edits)
         if not self.lends("fs.write_text_file"):
@@ -129,7 +129,7 @@ class ProjectFiles:
             await self.remove(turn, path, old)
 
     async def remove(self, turn: Turn, path: str, old: str) -> bool:
-        """Remove a file that holds `old`; false: the client cannot, so that it is empty now."""
+        """Remove a file that holds `old`; false if the client cannot, so that it is empty now."""
         edit = x.DeleteEdit(path=path, expected_sha256=digest(old))
         request = x.ApplyEditsRequest(session_id=self._session.id, edits=[edit])
         if APPLY_EDITS in _methods(self._session.client.offers):
@@ -142,14 +142,14 @@ class ProjectFiles:
         return True
 
     def remove_empty(self, directories: Sequence[str]) -> None:
-        """Remove these directories, the innermost last, as far as they are here and nothing is in them."""
+        """Remove those of these directories, the innermost last, that are on this machine and empty."""
         session = self._session
         roots = [canonical(root) for root in (session.cwd, *session.additional_directories)]
         for path in reversed(directories):
             root = next((root for root in roots if path != root and is_beneath(path, root)), None)
             if root is None:
                 return
-            with contextlib.suppress(OSError):  # it is in use, or gone, or leads elsewhere now
+            with contextlib.suppress(OSError):  # it is in use, missing, or now leads elsewhere
                 _remove_directory(root, os.path.relpath(path, root).split("/"))
 
     def _workspace(self) -> Workspace:
@@ -184,24 +184,24 @@ def _remove_directory(root: str, names: Sequence[str]) -> None:
 
 
 def canonical(path: str) -> str:
-    """Where a path leads, followed through links as far as there are any."""
+    """The target of a path after following all links."""
     return os.path.realpath(path)
 
 
 def digest(text: str | None) -> str:
-    """The SHA-256 of a text's UTF-8; nothing has none."""
+    """The SHA-256 of a text in UTF-8; None for None."""
     return "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _methods(offers: s.ClientCapabilities) -> list[str]:
-    """The methods of our own that a client says it answers."""
+    """Those of our own methods that a client advertises."""
     ours = (offers.meta or {}).get("dragoman")
     named = ours.get("methods") if isinstance(ours, dict) else None
     return named if isinstance(named, list) else []
 
 
 def _holds(path: str, text: str | None) -> bool:
-    """Whether a file of this machine has a text; None: whether it is not there."""
+    """Whether a file on this machine has this text, or, for None, whether it is missing."""
     try:
         return read_here(path) == text
     except UnreadableFile:
@@ -209,7 +209,7 @@ def _holds(path: str, text: str | None) -> bool:
 
 
 def read_here(path: str) -> str | None:
-    """The text of a file of this machine; None when there is none."""
+    """The text of a file on this machine; None if it is missing."""
     if not os.path.lexists(path):
         return None
     try:
@@ -219,7 +219,7 @@ def read_here(path: str) -> str | None:
 
 
 def bytes_here(path: str) -> bytes:
-    """The bytes of a file of this machine."""
+    """The bytes of a file on this machine."""
     if not os.path.isfile(path):
         raise UnreadableFile(f"{path} is not a file." if os.path.exists(path) else f"There is no file {path}.")
     try:

@@ -10,14 +10,14 @@ from ...agent.turn import Turn
 from ..workplace import Workplace
 from .project_files import UnreadableFile
 
-MOST = 20  # findings the model is told
+MOST = 20  # findings that the model gets
 PATIENCE = 30.0  # seconds for all checks together
 
 log = logging.getLogger("dragoman")
 
 
 def can_review(prompt: Sequence[s.ContentBlock], cwd: str) -> bool:
-    """Whether a prompt is a command of the reviewer's: of free words it would do something else than was meant."""
+    """Whether a prompt is a command of the reviewer; it would misunderstand free text."""
     from ...reviewer.prompts import understood
 
     words = next((block.text for block in prompt if isinstance(block, s.TextContent)), "")
@@ -25,7 +25,7 @@ def can_review(prompt: Sequence[s.ContentBlock], cwd: str) -> bool:
 
 
 async def findings_in(turn: Turn, place: Workplace, paths: Sequence[str]) -> str:
-    """The faults of these files, for the model; checks that run the project's code are left out."""
+    """The findings in these files, for the model; checks that run the project's code are left out."""
     from ...reviewer.analysers import analysers_for
     from ...reviewer.findings import Source, under_review
     from ...reviewer.linters.commands import CommandError, Commands
@@ -46,7 +46,7 @@ async def findings_in(turn: Turn, place: Workplace, paths: Sequence[str]) -> str
                         found += await analyser.look(unseen)
     except TimeoutError:
         log.debug("the checks after an edit took too long")
-    except Exception:  # a check that breaks is no reason to lose the turn
+    except Exception:  # a failing check must not end the turn
         log.exception("a check after an edit failed")
     finally:
         await commands.close()

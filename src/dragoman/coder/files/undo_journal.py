@@ -1,7 +1,7 @@
 """The undo journal of a session: the text that each edit of the agent replaces, stored before the edit.
 
-An entry stays until its file has its old text again, or until the journal is full and its turn is the oldest one.
-An agent that is killed at any moment finds in its journal whatever it may have written.
+An entry stays until its file has its old text again, or until the journal is full and its turn is the oldest.
+After an agent was killed at any moment, its journal lists every edit that it may have made.
 """
 
 import contextlib
@@ -16,57 +16,57 @@ from ...agent.turn import AgentSession
 from ...foundation.comparing import hunks, in_patch, lines_of
 from .project_files import canonical, digest
 
-UNDONE = "coder.redo."  # where the entries are that were undone
+UNDONE = "coder.redo."  # the key of the undone entries
 KEY = "coder.undo."  # each entry has a key of its own in the session's state, so that it is stored once
 CONTEXT = 3  # lines around a change in a patch
 MOST_TURNS = 20
-MOST_LETTERS = 16 * 1024 * 1024  # of all kept texts together
+MOST_LETTERS = 16 * 1024 * 1024  # characters of all kept texts together
 
 
 class UndoEntry(Struct, frozen=True):
-    """One edit, or several of one file in a row with nobody else's between them; None is no file."""
+    """One edit, or consecutive edits of one file without a foreign change between them; None means no file."""
 
-    path: str  # where the file really is
+    path: str  # the file's real path
     named: str  # the path it was last written by
     before: str | None
     after: str
     turn: int
-    midway: str = ""  # SHA-256 of the text of ours that the last of several edits replaces
-    is_kept: bool = True  # False: its texts were too large for the journal, and are gone
+    midway: str = ""  # SHA-256 of our own text that the last of several edits replaces
+    is_kept: bool = True  # False: its texts were too large for the journal and were dropped
     made: list[str] = []  # the directories that had to be made for it, the outermost first
-    is_put_off: bool = False  # it could not be undone, or the user kept the file: other turns come first
+    is_put_off: bool = False  # it could not be undone, or the user kept the file: other turns are undone first
 
     def is_ours(self, text: str | None) -> bool:
-        """Whether a text is one that this entry's edits wrote."""
+        """Whether this entry's edits wrote this text."""
         return text is not None and (text == self.after or digest(text) == self.midway)
 
 
 class UndoChange(Struct, frozen=True):
-    """A file before and after several edits; None is no file."""
+    """A file before and after several edits; None means no file."""
 
     before: str | None
     after: str
 
 
 class UndoJournal:
-    """The entries of one session by their numbers, oldest first; they live in the session's state."""
+    """The entries of one session by number, oldest first; they are kept in the session's state."""
 
     def __init__(self, session: AgentSession) -> None:
         self._session = session
         self._entries = dict(sorted(_stored(session.state, KEY)))
-        self._undone = dict(sorted(_stored(session.state, UNDONE)))  # can be made again until something new is
+        self._undone = dict(sorted(_stored(session.state, UNDONE)))  # undone entries, until a new edit
         self._next = max([*self._entries, *self._undone], default=-1) + 1
         self._turn = 0
         self.begin()
 
     def begin(self) -> None:
-        """A new turn begins: its edits are undone together."""
+        """Begin a new turn, whose edits are undone together."""
         self._turn = max((entry.turn for entry in self._entries.values()), default=-1) + 1
 
     async def record(self, path: str, before: str | None, after: str, *, is_again: bool = False) -> int:
-        """An edit is about to be made; gives its number, and returns when it is stored.
+        """Store an edit before it is made; returns its number.
 
-        A new one leaves nothing that could be made again; one that is made again leaves the others.
+        A new edit drops the undone edits; one that is redone keeps the others.
         """
         real = canonical(path)
         for number in [] if is_again else list(self._undone):
@@ -83,7 +83,7 @@ class UndoJournal:
         return number
 
     async def withdraw(self, number: int, text: str | None) -> None:
-        """The edit was not made after all, and its file holds `text`."""
+        """Note that an edit was not made and that its file holds `text`."""
         entry = self._entries[number]
         if text is not None and digest(text) == entry.midway:
             self._put(number, replace(entry, after=text, midway=""))
@@ -92,33 +92,33 @@ class UndoJournal:
         await self._session.save()
 
     def last_turn(self) -> list[tuple[int, UndoEntry]]:
-        """The edits of the last turn that can be undone, newest first; those that were put off come last."""
+        """The edits of the last turn that can be undone, newest first; postponed ones come last."""
         waiting = {n: entry for n, entry in self._entries.items() if not entry.is_put_off} or self._entries
         turn = max((entry.turn for entry in waiting.values()), default=-1)
         return [(n, entry) for n, entry in reversed(waiting.items()) if entry.turn == turn]
 
     def settle(self, number: int) -> None:
-        """The file has its old text again: remove the entry, with the next save."""
+        """Remove an entry whose file has its old text again; the next save stores this."""
         self._drop(number)
 
     def undo(self, number: int) -> None:
-        """The file was brought back: the entry waits to be made again, with the next save."""
+        """Keep an undone entry so that it can be redone; the next save stores this."""
         entry = self._undone[number] = self._entries[number]
         self._session.state[f"{UNDONE}{number}"] = msgspec.to_builtins(entry)
         self._drop(number)
 
     def last_undone(self) -> list[tuple[int, UndoEntry]]:
-        """The edits of the turn that was undone last, oldest first."""
+        """The edits of the last undone turn, oldest first."""
         turn = min((entry.turn for entry in self._undone.values()), default=-1)
         return [(number, entry) for number, entry in sorted(self._undone.items()) if entry.turn == turn]
 
     def forget_undone(self, number: int) -> None:
-        """An undone edit was made again, or cannot be any more."""
+        """Remove an undone edit that was redone or cannot be redone any more."""
         del self._undone[number]
         self._session.state.pop(f"{UNDONE}{number}", None)
 
     def put_off(self, number: int) -> None:
-        """The entry stays, and other turns are undone first."""
+        """Keep an entry, but undo other turns first."""
         self._put(number, replace(self._entries[number], is_put_off=True))
 
     def changes(self) -> Mapping[str, UndoChange]:
@@ -147,7 +147,7 @@ class UndoJournal:
         self._session.state.pop(f"{KEY}{number}", None)
 
     def _forget(self, newest: int) -> None:
-        """Let go of the oldest turns; of a single turn that is too large, the texts of its oldest edits."""
+        """Drop the oldest turns; if a single turn is too large, drop the texts of its oldest edits."""
         turns = sorted({entry.turn for entry in self._entries.values()})
         while len(turns) > MOST_TURNS or (len(turns) > 1 and self._letters() > MOST_LETTERS):
             oldest = turns.pop(0)
@@ -165,12 +165,12 @@ class UndoJournal:
 def _stored(state: Mapping[str, object], prefix: str) -> Iterator[tuple[int, UndoEntry]]:
     for key, value in state.items():
         if key.startswith(prefix):
-            with contextlib.suppress(ValueError):  # an entry that cannot be read costs no other
+            with contextlib.suppress(ValueError):  # an unreadable entry does not affect others
                 yield int(key.removeprefix(prefix)), msgspec.convert(value, UndoEntry)
 
 
 def _missing_above(path: str) -> list[str]:
-    """The directories that are not there yet on the way to a file, the outermost first."""
+    """The missing directories above a file, the outermost first."""
     missing: list[str] = []
     while (path := os.path.dirname(path)) and not os.path.lexists(path):
         missing.insert(0, path)

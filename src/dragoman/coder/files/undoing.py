@@ -19,14 +19,14 @@ from .project_files import canonical, digest
 from .undo_journal import UndoEntry
 
 NOT_OURS = "somebody else changed it since"
-AT_ONCE = 16  # files: each waits for the client and its disk several times, and a person waits for all of them
+AT_ONCE = 16  # files at once: each waits for the client and its disk several times while the user waits
 
 Outcome = Literal["restored", "emptied", "the same"]
 Numbered = tuple[int, UndoEntry]
 
 
 class NotRestored(Error):
-    """A file stays as it is; the words say why."""
+    """A file stays as it is; the message says why."""
 
 
 class Undone(Struct):
@@ -38,9 +38,9 @@ class Undone(Struct):
 
 
 async def undo_last_turn(turn: Turn, place: Workplace) -> Undone | None:
-    """Restore the files from before the last turn that changed any; None: there is no such turn.
+    """Restore the files that the last turn with changes changed; None if there is no such turn.
 
-    A file that cannot be brought back, or that the user keeps, stops no other and keeps its entry.
+    A file that cannot be restored, or that the user keeps, does not stop the others and keeps its entry.
     """
     await asyncio.to_thread(place.files.clear_up)
     entries = place.journal.last_turn()
@@ -54,9 +54,9 @@ async def undo_last_turn(turn: Turn, place: Workplace) -> Undone | None:
 
 
 async def redo_last_turn(turn: Turn, place: Workplace) -> Undone | None:
-    """Make the edits again that were undone last; None: there are none.
+    """Redo the edits that were undone last; None if there are none.
 
-    They are edits of this turn then, to be undone together.  One that cannot be made stops no other.
+    They become edits of this turn and are undone together.  An edit that fails does not stop the others.
     """
     entries = place.journal.last_undone()
     redoing = _Undoing(turn, place)
@@ -68,9 +68,9 @@ async def redo_last_turn(turn: Turn, place: Workplace) -> Undone | None:
 
 
 def _chains(entries: Iterable[Numbered]) -> Iterable[Sequence[Numbered]]:
-    """Edits of different files, which can be undone side by side; those of one chain have to keep their order.
+    """Chains of edits: different chains can be undone at the same time, the edits of one chain only in order.
 
-    A file can stand where a directory was, or the other way round: then what was in the directory is in its chain.
+    If a file replaced a directory, or the other way round, the files of the directory are in its chain.
     """
     entries = list(entries)
     paths = {entry.path for _, entry in entries}
@@ -84,7 +84,7 @@ def _chains(entries: Iterable[Numbered]) -> Iterable[Sequence[Numbered]]:
 
 
 class _Undoing:
-    """The files of one turn as they are brought back or made again; the user is asked about one at a time."""
+    """Restores or redoes the files of one turn; the user is asked about one file at a time."""
 
     def __init__(self, turn: Turn, place: Workplace) -> None:
         self._turn, self._place = turn, place
@@ -93,7 +93,7 @@ class _Undoing:
         self._asking = asyncio.Lock()
 
     async def undo(self, chain: Sequence[Numbered]) -> None:
-        """Take edits back one after the other."""
+        """Undo edits one after the other."""
         journal = self._place.journal
         for number, entry in chain:
             name = self._place.shown(entry.path)
@@ -115,7 +115,7 @@ class _Undoing:
                 journal.undo(number)
 
     async def redo(self, chain: Sequence[Numbered]) -> None:
-        """Make edits again one after the other."""
+        """Redo edits one after the other."""
         for number, entry in chain:
             try:
                 self._outcomes[number] = await _shown(self._turn, self._place, entry, "Redo", self._asking)
@@ -129,7 +129,7 @@ class _Undoing:
         return await _shown(self._turn, self._place, entry, "Undo", self._asking)
 
     def remove_directories(self, entries: Iterable[Numbered]) -> None:
-        """Remove the directories that were made for files which are gone, newest first."""
+        """Remove the directories that were created for files that are gone, newest first."""
         for number, entry in entries:
             if self._outcomes.get(number) == "restored" and entry.before is None:
                 self._place.files.remove_empty(entry.made)
@@ -150,7 +150,7 @@ class _Undoing:
 async def _shown(
     turn: Turn, place: Workplace, entry: UndoEntry, verb: Literal["Undo", "Redo"], asking: asyncio.Lock
 ) -> Outcome:
-    """Take an edit back or make it again, as a tool call; raises NotRestored."""
+    """Undo or redo an edit, as a tool call; raises NotRestored."""
     if canonical(entry.path) != entry.path:
         raise NotRestored("its path leads elsewhere now")
     path = entry.named if canonical(entry.named) == entry.path else entry.path
@@ -179,7 +179,7 @@ async def _bring_back(
         return "restored"
     if not await place.files.remove(turn, path, now or ""):
         return "emptied"
-    await asyncio.to_thread(place.files.remove_empty, entry.made)  # at once: an older edit may need its name
+    await asyncio.to_thread(place.files.remove_empty, entry.made)  # now, because an older edit may need the name
     return "restored"
 
 

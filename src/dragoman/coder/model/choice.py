@@ -24,14 +24,14 @@ NEXT_STEP = (
 )
 NO_MODEL = "there is no provider's key, such as ANTHROPIC_API_KEY, and no model server on this machine"
 PROBE = 0.25  # seconds a server on this machine may take to be found
-ANSWER = 2.0  # seconds that it may then take to list its models
-MOST = 512 * 1024  # bytes of that
+ANSWER = 2.0  # seconds it may then take to list its models
+MOST = 512 * 1024  # bytes of that list
 
 
 class Provider(Struct, frozen=True):
-    """A provider reached with a key; the first of its models is the usual one.
+    """A provider reached with a key; the first of its models is the default.
 
-    One with an address of its own speaks the Chat Completions API there.
+    A provider with an address of its own speaks the Chat Completions API there.
     """
 
     title: str
@@ -68,7 +68,7 @@ _CODERS = ("coder", "codestral", "devstral", "gpt-oss", "qwen3", "qwen", "glm", 
 
 
 class Choice(Struct, frozen=True):
-    """A model and why it is this one; without a name there is none."""
+    """A model and why it was chosen; without a name there is none."""
 
     name: str = ""
     why: str = ""
@@ -78,7 +78,7 @@ class Choice(Struct, frozen=True):
 async def chosen(
     wanted: str | None, keys: Mapping[str, str], environ: Mapping[str, str] = os.environ
 ) -> tuple[Choice, list[str]]:
-    """The model to use and all that could be chosen instead; `keys` are stored ones by provider."""
+    """The model to use and all that could be chosen instead; `keys` are the stored keys by provider."""
     there = [name for name in PROVIDERS if key_for(name, keys, environ)[0]]
     known = [f"{name}:{model}" for name in there for model in PROVIDERS[name].models]
     if wanted := wanted or environ.get(MODEL):
@@ -92,7 +92,7 @@ async def chosen(
 
 
 def why_unknown(name: str) -> str | None:
-    """Why a name is that of no model; None where it may be one, which its provider knows for certain."""
+    """Why a name cannot be a model's; None if it may be one (only its provider knows)."""
     provider, separator, model = name.partition(":")
     if not separator or not provider or not model:
         usual = PROVIDERS["anthropic"].models[0]
@@ -104,7 +104,7 @@ def why_unknown(name: str) -> str | None:
         from pydantic_ai.providers import infer_provider_class
 
         infer_provider_class(provider)
-    except ImportError:  # a library that is not installed
+    except ImportError:  # the library is not installed
         return None
     except ValueError:
         hint = choices(provider, [*PROVIDERS, *SERVERS])
@@ -113,7 +113,7 @@ def why_unknown(name: str) -> str | None:
 
 
 def key_for(provider: str, keys: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> tuple[str, str]:
-    """The key for a provider and where it comes from; both empty without one."""
+    """The key for a provider and where it comes from; both are empty if there is none."""
     provider = _SAME.get(provider, provider.removesuffix("-chat"))
     if provider in PROVIDERS:
         for variable in PROVIDERS[provider].keys:
@@ -123,7 +123,7 @@ def key_for(provider: str, keys: Mapping[str, str], environ: Mapping[str, str] =
 
 
 async def opened(choice: Choice, keys: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> Model:
-    """The chosen model, ready for requests; its libraries are loaded now, in a thread."""
+    """The chosen model, ready for requests; its libraries are loaded here, in a thread."""
     provider, separator, model = choice.name.partition(":")
     if not separator or not model:
         raise ModelError(f"{choice.name!r} names no model: write it as provider:model, such as anthropic:…")
@@ -131,7 +131,7 @@ async def opened(choice: Choice, keys: Mapping[str, str], environ: Mapping[str, 
     known = PROVIDERS.get(provider.removesuffix("-chat"))
     key, _ = key_for(provider, keys, environ)
     base_url = choice.base_url or environ.get(_address_variable(provider), "")
-    if known and not key and not base_url:  # whoever is elsewhere may want none
+    if known and not key and not base_url:  # servers elsewhere may need no key
         raise KeyRefused(f"there is no key for {known.title}; set {known.keys[0]}")
     base_url = base_url or (known.address if known else "")
     if provider in SERVERS:
@@ -144,7 +144,7 @@ async def opened(choice: Choice, keys: Mapping[str, str], environ: Mapping[str, 
 
 
 async def _loaded() -> Any:
-    """The module that brings the providers' libraries along, which take seconds to load."""
+    """The module that imports the providers' libraries, which takes seconds."""
     try:
         return await asyncio.to_thread(_load)
     except ImportError as exc:
@@ -161,7 +161,7 @@ def _load() -> Any:
 
 
 async def servers(environ: Mapping[str, str] = os.environ) -> list[Choice]:
-    """The models of all servers found on loopback, those made for code first."""
+    """The models of all servers found on loopback, those for code first."""
     asked = await asyncio.gather(*(_models_of(name, environ) for name in SERVERS))
     found = [choice for of_server in asked for choice in of_server]
     return sorted(found, key=lambda choice: _rank(choice.name))
@@ -176,7 +176,7 @@ def _address_variable(provider: str) -> str:
 
 
 def _address(server: str, environ: Mapping[str, str]) -> str:
-    """Where a server is, without the version every path of it begins with."""
+    """The address of a server, without the version at the start of its paths."""
     if base_url := environ.get(_address_variable(server)):
         return base_url.rstrip("/").removesuffix("/v1")
     if server == "ollama" and (host := environ.get("OLLAMA_HOST")):
@@ -187,7 +187,7 @@ def _address(server: str, environ: Mapping[str, str]) -> str:
 async def _models_of(server: str, environ: Mapping[str, str]) -> list[Choice]:
     address = _address(server, environ)
     if urlsplit(address).hostname not in ("127.0.0.1", "localhost", "::1"):
-        return []  # only this machine is looked at unasked
+        return []  # only this machine is searched without being asked
     with contextlib.suppress(OSError, TimeoutError, ValueError, AttributeError, TypeError, KeyError):
         told = json.loads(await _get(f"{address}/{'api/tags' if server == 'ollama' else 'v1/models'}"))
         listed = told["models"] if server == "ollama" else told["data"]

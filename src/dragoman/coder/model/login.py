@@ -1,4 +1,4 @@
-"""Keys of providers: entered in a terminal or on a page of this machine, kept where only the user can read them."""
+"""Keys of providers: entered in a terminal or on a local page, stored where only the user can read them."""
 
 import asyncio
 import getpass
@@ -17,7 +17,7 @@ from ...host.disk import plain_content, replace
 from .choice import PROVIDERS
 
 MAX_REQUEST = 16 * 1024
-MAX_FILE = 1024 * 1024  # bytes of the file of keys
+MAX_FILE = 1024 * 1024  # bytes of the key file
 PATIENCE = 600.0  # seconds a user may take to enter a key
 _PAGE = """<!doctype html><meta charset="utf-8"><title>Dragoman</title>
 <style>body{{font:16px system-ui;max-width:30em;margin:4em auto}}input,select,button{{font:inherit}}</style>
@@ -28,12 +28,12 @@ _FORM = """<form method="post"><p><select name="provider">{options}</select>
 
 
 def keys_file() -> Path:
-    """Where keys are kept: in the configuration directory of the XDG rules."""
+    """The key file, in the user's XDG configuration directory."""
     return config_directory() / "keys.json"
 
 
 def stored_keys() -> dict[str, str]:
-    """The keys that were entered, by provider; a file that cannot be read has none."""
+    """The stored keys by provider; an unreadable file has none."""
     try:
         found = json.loads(plain_content(keys_file(), MAX_FILE))
     except (OSError, ValueError):
@@ -44,14 +44,14 @@ def stored_keys() -> dict[str, str]:
 
 
 def store_keys(keys: Mapping[str, str]) -> None:
-    """Keep these keys and no others; readable by the user alone from the first byte on."""
+    """Store exactly these keys; the file is readable by the user alone from the first byte on."""
     path = keys_file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace(path, json.dumps(dict(keys)).encode())
 
 
 def enter_in_terminal() -> int:
-    """Ask for a provider and its key on the terminal; gives the exit code."""
+    """Ask for a provider and its key on the terminal; returns the exit code."""
     names = list(PROVIDERS)
     for number, name in enumerate(names, 1):
         sys.stderr.write(f"{number}. {PROVIDERS[name].title}\n")
@@ -72,7 +72,7 @@ def enter_in_terminal() -> int:
 
 
 class KeyPage:
-    """A page on this machine, under an address nobody can guess, where the user enters a key once."""
+    """A local page, under an address that cannot be guessed, where the user enters a key once."""
 
     def __init__(self) -> None:
         self._path = f"/{secrets.token_urlsafe(24)}"
@@ -81,14 +81,14 @@ class KeyPage:
         self._visits = Visits()
 
     async def open(self) -> str:
-        """Begin to serve; gives the address."""
+        """Start serving; returns the address."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         port = self._server.sockets[0].getsockname()[1]
         self._host = f"127.0.0.1:{port}"
         return f"http://{self._host}{self._path}"
 
     async def entered(self) -> str:
-        """The provider whose key was entered and kept; raises TimeoutError."""
+        """Wait until a key is stored; returns its provider.  Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE):
             return await self._entered
 

@@ -1,4 +1,4 @@
-"""Pictures, sounds and documents as providers take them: checked by their content, never by their name."""
+"""Pictures, sounds and documents for providers: checked by their content, never by their name."""
 
 import base64
 import binascii
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from ..context.history import Media, Part, TextPart
 
 MAX_BYTES = 5 * 1024 * 1024  # of one
-MAX_TOTAL = 15 * 1024 * 1024  # of all in one message
-MAX_QUOTED = 100  # characters of a file whose type is not as declared
+MAX_TOTAL = 15 * 1024 * 1024  # bytes of all media in one message
+MAX_QUOTED = 100  # characters quoted from a file whose type is not the declared one
 _BLANK = re.compile(r"\s+")
 _SIGNATURES: Sequence[tuple[str, re.Pattern[bytes]]] = (
     ("image/png", re.compile(rb"\x89PNG\r\n\x1a\n")),
@@ -27,13 +27,13 @@ _SIGNATURES: Sequence[tuple[str, re.Pattern[bytes]]] = (
 
 
 def kind_of(media_type: str) -> str:
-    """The media that a model is said to read: "image", "audio" or "document"."""
+    """The media that a model is known to read: "image", "audio" or "document"."""
     first = media_type.partition("/")[0].strip().lower()
     return first if first in ("image", "audio") else "document"
 
 
 def checked(media: Sequence[Media]) -> list[Part]:
-    """Media that any provider takes; others are replaced by a text with the reason."""
+    """The media that every provider accepts; others are replaced by a text with the reason."""
     found: list[Part] = []
     total = 0
     for part in media:

@@ -1,4 +1,4 @@
-"""The models an agent can use: which there are, which is the usual one, and those that are open."""
+"""The models an agent can use: the available ones, the default, and those that are open."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ class Models:
 
     def __init__(self, given: Model | str | None) -> None:
         self._given = given
-        self._open: dict[str, asyncio.Task[Model]] = {}  # by name, those that are being opened among them
+        self._open: dict[str, asyncio.Task[Model]] = {}  # by name, including those being opened
         self.choice: Choice | None = None
         self.known: Sequence[str] = ()
 
     async def look(self) -> None:
-        """Find out which models there are, unless that is known."""
+        """Find the available models, unless they are known."""
         if self.choice is not None:
             return
         if self._given is not None and not isinstance(self._given, str):
@@ -37,13 +37,13 @@ class Models:
         return self.choice.why if self.choice and name == self.usual else "chosen"
 
     def prepare(self, name: str) -> None:
-        """Begin to open a model that will be asked soon: the first prompt need not wait for libraries then."""
+        """Begin to open a model, so that the first prompt need not wait for libraries."""
         is_given = self._given is not None and not isinstance(self._given, str)
         if name != REVIEWER and not (is_given and name == self.usual):
             self._opening(name)
 
     async def get(self, name: str) -> Model | None:
-        """A model, ready to be asked; None is the reviewer.  Raises ModelError."""
+        """A model that is ready for requests; None means the reviewer.  Raises ModelError."""
         if name == REVIEWER:
             return None
         if self._given is not None and not isinstance(self._given, str) and name == self._given.name:
@@ -51,7 +51,7 @@ class Models:
         task = self._opening(name)
         try:
             return await asyncio.shield(task)
-        except ModelError:  # next time it may be there
+        except ModelError:  # the next attempt may succeed
             self._open.pop(name, None)
             raise
 
@@ -64,7 +64,7 @@ class Models:
         return self._open[name]
 
     async def forget(self) -> None:
-        """Keys have changed: look again, and open models anew."""
+        """Find and open the models again after the keys have changed."""
         self.choice = None
         tasks = list(self._open.values())
         self._open.clear()

@@ -1,7 +1,7 @@
 """The model port: all that the loop knows of a language model.
 
-A model is asked with a `ModelRequest` and answers with events; the last one is `Finished`.  What goes wrong is one
-of the errors here, which say whether trying again, a shorter history or a key would help.
+A model gets a `ModelRequest` and answers with events; the last one is `Finished`.  Each failure is one of the errors
+here, which say whether another try, a shorter history or a key would help.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from ..context.history import Message, ModelReply
 
 Stop = Literal["end", "length", "refusal"]
 Purpose = Literal["answer", "summary", "title", "sampling"]
-SILENCE = 600.0  # seconds between two events of a model that thinks without a word
+SILENCE = 600.0  # seconds that a model may think between two events
 EFFORTS = ("default", "off", "low", "medium", "high")
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as the model is told of it."""
+    """A tool as it is described to the model."""
 
     name: str
     description: str
@@ -29,14 +29,14 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ModelRequest(Struct, frozen=True):
-    """A request to a model, and its purpose: the user's turn, a summary of it all, a title for it."""
+    """A request to a model, and its purpose: the user's turn, a summary or a title."""
 
     instructions: str
     history: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
     effort: str = "default"
     purpose: Purpose = "answer"
-    may_search_web: bool = False  # where the provider has a search of its own
+    may_search_web: bool = False  # with the provider's own search, if it has one
 
 
 class TokenUsage(Struct, frozen=True):
@@ -78,7 +78,7 @@ class Finished(Struct, frozen=True):
     reply: ModelReply
     stop: Stop = "end"
     tokens: TokenUsage = TokenUsage()
-    cost: float | None = None  # in US dollars, where prices are known
+    cost: float | None = None  # in US dollars, if the prices are known
 
 
 Event = TextDelta | Thought | CallStarted | CallGrew | Finished
@@ -92,18 +92,18 @@ class Model(Protocol):
     takes: frozenset[str]
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event, None]:
-        """Ask; closing the generator hangs up."""
+        """Send a request; closing the generator closes the connection."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...
 
 
 async def told(model: Model, request: ModelRequest, silence: float = SILENCE) -> AsyncGenerator[Event, None]:
-    """A model's events up to the last one; closing the generator hangs up.
+    """A model's events up to the last one; closing the generator closes the connection.
 
-    Raises Busy when the model hung up before the end, Silent when no event came for `silence` seconds.
+    Raises Busy if the model disconnected before the end, Silent if no event came for `silence` seconds.
     """
     events = model.stream(request)
     try:
@@ -123,7 +123,7 @@ async def told(model: Model, request: ModelRequest, silence: float = SILENCE) ->
 
 
 async def answer_of(model: Model, request: ModelRequest) -> Finished:
-    """All of a model's answer at once; raises as `told` does."""
+    """A model's complete answer; raises the same errors as `told`."""
     async with contextlib.aclosing(told(model, request)) as events:
         async for event in events:
             if isinstance(event, Finished):
@@ -136,7 +136,7 @@ class ModelError(Error):
 
 
 class ModelSilent(ModelError):
-    """The model took the request and says nothing: another try would most likely take as long."""
+    """The model accepted the request and sends nothing: another try would most likely take as long."""
 
     def __init__(self, name: str, seconds: float) -> None:
         super().__init__(
@@ -146,7 +146,7 @@ class ModelSilent(ModelError):
 
 
 class Busy(ModelError):
-    """Not now: a rate limit, an overloaded server, a lost connection.  `after` is the wait that was asked for."""
+    """Try later: a rate limit, an overloaded server, a lost connection.  `after` is the wait the server asks for."""
 
     def __init__(self, message: str, after: float | None = None) -> None:
         super().__init__(message)
@@ -154,7 +154,7 @@ class Busy(ModelError):
 
 
 def hung_up(name: str) -> Busy:
-    """The error for a model's answer without an end."""
+    """The error for a model's answer that broke off."""
     return Busy(f"{name} hung up in the middle of its answer")
 
 
@@ -167,4 +167,4 @@ class TooLong(ModelError):
 
 
 class KeyRefused(ModelError):
-    """There is no key for this provider, or it does not accept it."""
+    """There is no key for this provider, or the provider does not accept it."""

@@ -46,13 +46,13 @@ from .port import (
 
 log = logging.getLogger("dragoman")
 
-DEFAULT_WINDOW = 32_000  # tokens, for a model nobody knows the window of
+DEFAULT_WINDOW = 32_000  # tokens, for a model whose window is unknown
 SILENCE = 300.0  # seconds a provider may take until its first word, and between two
-MOST_PIECES = 10  # of an answer that a provider pauses while it searches
+MOST_PIECES = 10  # parts of an answer that a provider pauses while it searches
 OK, TOO_LARGE = 200, 413
-PASSING = (408, 409, 425)  # statuses of temporary failures, besides those that the library knows
+PASSING = (408, 409, 425)  # HTTP statuses of temporary failures, besides those that the library knows
 REFUSED = (400, 415, 422)
-OVERFLOWS = (  # how servers say that a request is longer than the window, where the library does not know it
+OVERFLOWS = (  # words by which servers say that a request exceeds the window, where the library does not know them
     "exceed_context_size",  # llama.cpp
     "available context size",
     "exceed context window",  # llama-cpp-python
@@ -81,7 +81,7 @@ _EFFORTS: dict[str, Any] = {"off": False, "low": "low", "medium": "medium", "hig
 async def open_model(
     name: str, provider: str, model_name: str, *, key: str = "", base_url: str = "", compatible: bool = False
 ) -> "ProviderModel":
-    """A model by its name; a `compatible` provider speaks OpenAI's Chat Completions API at `base_url`."""
+    """The model with a name; a `compatible` provider speaks OpenAI's Chat Completions API at `base_url`."""
 
     def made(library_name: str) -> Provider[Any]:
         if not compatible:
@@ -96,7 +96,7 @@ async def open_model(
         model = await asyncio.to_thread(infer_model, kind, provider_factory=made)
         await asyncio.to_thread(_warm_up, model)
     except failures.UserError as exc:
-        # The library's errors name its classes; ours name a remedy.
+        # The library's errors name its classes; our errors name a remedy.
         if "API" in exc.message and "environment variable" in exc.message:
             raise KeyRefused(f"there is no key for {name}") from exc
         raise ModelError(f"there is no model {name!r}: write it as provider:model") from exc
@@ -109,11 +109,11 @@ async def open_model(
 
 
 def _warm_up(model: ForeignModel) -> None:
-    """Have the libraries load now what they would load, for seconds, in the middle of the first answer."""
+    """Load the parts that the libraries would otherwise load, for seconds, during the first answer."""
     response = m.ModelResponse([m.TextPart("")], model_name=model.model_name, provider_name=model.system)
     _cost(response)  # reads the prices
     m.ModelMessagesTypeAdapter.dump_python([response], mode="json")
-    # Not part of its interface: without it the first answer is slow, and that is all.
+    # Not part of the library's interface: if it is missing, only the first answer is slower.
     with contextlib.suppress(Exception):
         if "responses" in type(model).__name__.lower():
             from openai._models import construct_type
@@ -126,19 +126,19 @@ def _warm_up(model: ForeignModel) -> None:
 
 
 def _provider(name: str, key: str, base_url: str) -> Provider[Any]:
-    """The library's provider of a name, with this key and at this address where one is given."""
+    """The library's provider with a name, with this key and at this address if one is given."""
     kind = infer_provider_class(name)
     accepted = inspect.signature(kind.__init__).parameters
     given = {"api_key": key} if key and "api_key" in accepted else {}
     if base_url and "base_url" in accepted:
         given["base_url"] = base_url
-    elif base_url:  # it has one address, which it asks itself for
+    elif base_url:  # its address is a fixed property
         kind = type(kind.__name__, (kind,), {"base_url": property(lambda _: base_url)})
     return kind(**given)
 
 
 class ProviderModel:
-    """A model of some provider, whose own form of a reply is kept, to be sent back as it was."""
+    """A model of a provider; the provider's own form of a reply is kept and sent back unchanged."""
 
     def __init__(self, name: str, model: ForeignModel) -> None:
         self.name = name
@@ -151,7 +151,7 @@ class ProviderModel:
             "document": profile.get("supports_document_input", True),
         }
         self.takes = frozenset(word for word, does in taken.items() if does)
-        # Before Gemini 3 Google takes no other tools beside its search.
+        # Before Gemini 3, Google accepts no other tools beside its search.
         combines = bool(profile.get("google_supports_tool_combination", True))
         self._searches_web = combines and WebSearchTool in profile.get("supported_native_tools", ())
 
@@ -159,7 +159,7 @@ class ProviderModel:
         await self._model.__aexit__(None, None, None)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Event, None]:
-        # A request is read to its end or hung up on, so retries are ours to make and to tell of.
+        # Retries are made and reported by `retrying`, not by the library.
         settings = ModelSettings(timeout=SILENCE, cache=True)
         if "max_retries" not in self._model.unsupported_settings:
             settings["max_retries"] = 0
@@ -189,7 +189,7 @@ class ProviderModel:
         yield Finished(_reply(answer), _STOPS.get(answer.finish_reason, "end"), _tokens(answer), _cost(answer))
 
     def _tools(self, request: ModelRequest) -> list[ToolDefinition]:
-        """The tools as the provider is told of them, each tried by itself; raises Refused with the name of one."""
+        """The tools in the provider's form, each checked by itself; raises Refused with the name of a bad one."""
         tools = [_tool(tool) for tool in request.tools]
         for tool in tools:
             try:
@@ -225,7 +225,7 @@ def _messages(request: ModelRequest) -> Iterator[m.ModelMessage]:
 
 
 def _joined(history: Sequence[Message]) -> Iterator[Message]:
-    """The history with consecutive messages of the user merged: some models need strict turns."""
+    """The history with consecutive user messages merged, because some models need strict turns."""
     for together, run in itertools.groupby(history, key=lambda message: isinstance(message, ModelInput)):
         if together:
             yield ModelInput([part for message in run if isinstance(message, ModelInput) for part in message.told])
@@ -250,7 +250,7 @@ def _returned(result: ToolOutcome) -> Iterator[m.ModelRequestPart]:
 
 def _response(reply: ModelReply) -> m.ModelResponse:
     if reply.original is not None:
-        with contextlib.suppress(ValidationError):  # written by another version: its plain form does
+        with contextlib.suppress(ValidationError):  # written by another version: the plain form is used
             (found,) = m.ModelMessagesTypeAdapter.validate_python(reply.original)
             if isinstance(found, m.ModelResponse):
                 return replace(found, parts=[part for part in found.parts if not _is_blank(part)])
@@ -259,7 +259,7 @@ def _response(reply: ModelReply) -> m.ModelResponse:
 
 
 def _is_blank(part: m.ModelResponsePart) -> bool:
-    """Whether a part is words without a letter, which a provider writes but does not take back."""
+    """Whether a part is white space alone, which a provider writes but does not accept."""
     return isinstance(part, m.TextPart) and not part.content.strip()
 
 
@@ -288,13 +288,13 @@ def _events(happened: Any, ids: dict[int, str]) -> Iterator[Event]:
 
 
 def _is_whole(answer: m.ModelResponse) -> bool:
-    """Whether a provider said itself how its answer ends; the library calls one that was cut off complete, too."""
+    """Whether the provider reported the end of its answer; the library calls a cut-off answer complete, too."""
     said = (answer.provider_details or {}).get("finish_reason")
     return answer.finish_reason == "content_filter" or (bool(said) and answer.finish_reason != "error")
 
 
 def _joined_answer(pieces: Sequence[m.ModelResponse]) -> m.ModelResponse:
-    """An answer that its provider paused, as one."""
+    """The parts of an answer that its provider paused, as one answer."""
     *paused, last = pieces
     parts = [part for piece in pieces for part in piece.parts]
     return replace(last, parts=parts, usage=sum((piece.usage for piece in paused), last.usage)) if paused else last
@@ -331,12 +331,12 @@ def _cost(answer: m.ModelResponse) -> float | None:
 
 
 class _Stage(Struct):
-    has_begun: bool = False  # the provider took the request, and answers
+    has_begun: bool = False  # the provider has accepted the request
 
 
 @contextlib.contextmanager
 def _translated(name: str, stage: _Stage) -> Iterator[None]:
-    """The library's failures as ours: one line, with a remedy."""
+    """Our error for a failure of the library: one line, with a remedy."""
     try:
         yield
     except ModelError:
@@ -345,9 +345,9 @@ def _translated(name: str, stage: _Stage) -> Iterator[None]:
         raise _failure(name, stage, exc) from exc
     except (failures.UnexpectedModelBehavior, failures.UserError) as exc:
         if isinstance(exc, failures.UnexpectedModelBehavior) and not stage.has_begun:
-            raise hung_up(name) from exc  # the stream was over before anything came
+            raise hung_up(name) from exc  # the stream ended before any event
         raise _unusable(name, stage, exc.message[:200]) from exc
-    except Exception as exc:  # of the libraries below, for a request or an answer they did not expect
+    except Exception as exc:  # from the libraries below, for an unexpected request or answer
         log.debug("%s: %r", name, exc, exc_info=True)
         if _is_broken_off(exc):
             raise hung_up(name) from exc
@@ -355,7 +355,7 @@ def _translated(name: str, stage: _Stage) -> Iterator[None]:
 
 
 def _is_broken_off(exc: BaseException | None) -> bool:
-    """Whether a stream ended in the middle: of the connection, or of an event."""
+    """Whether a stream broke off: the connection, or an event in it."""
     while exc is not None:
         if isinstance(exc, json.JSONDecodeError | ConnectionError):
             return True
@@ -395,7 +395,7 @@ def _unusable(name: str, stage: _Stage, words: str) -> ModelError:
 
 
 def _why(exc: failures.ModelAPIError) -> str:
-    """The provider's own words where it has some, in one bounded line."""
+    """The provider's own message if it has one, in one bounded line."""
     body: Any = exc.body
     if isinstance(body, dict):
         body = body.get("error", body)

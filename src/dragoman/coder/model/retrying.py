@@ -1,4 +1,4 @@
-"""Asking a model again when the reason that it did not answer passes, where the user can see it."""
+"""Repeats requests that failed for a temporary reason, and shows the user that it does."""
 
 import asyncio
 import random
@@ -19,16 +19,16 @@ class TurnLimits(Struct, frozen=True):
     """Limits of a turn."""
 
     requests: int = 100  # to the model
-    tries: int = 5  # of one request that fails for reasons that pass
+    tries: int = 5  # tries of a request that fails for temporary reasons
     delay: float = 1.0  # seconds before the second try; doubled each time
     longest_delay: float = 60.0
     repeats: int = REPEATS  # of the same call, from which on it is not made again
     silence: float = SILENCE  # seconds between two events of a model
-    insists: int = 6  # of the same call, at which the turn ends
+    insists: int = 6  # repetitions of the same call at which the turn ends
 
 
 class Retries:
-    """Tries requests of one turn again."""
+    """Repeats failed requests of one turn."""
 
     def __init__(self, turn: Turn, limits: TurnLimits) -> None:
         self._turn = turn
@@ -37,7 +37,7 @@ class Retries:
     async def run(
         self, request: Callable[[], Awaitable[T]], forget: Callable[[], Awaitable[None]] | None = None
     ) -> T:
-        """The result of a request; `forget` is called before it is made again.  Raises Busy in the end."""
+        """The result of a request; `forget` is called before each repetition.  Raises Busy if all tries fail."""
         delay = self._limits.delay
         for attempt in range(1, self._limits.tries):
             try:

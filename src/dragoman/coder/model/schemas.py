@@ -1,4 +1,4 @@
-"""Whether a foreign tool's schema can be sent: a single one that cannot makes a provider refuse every request."""
+"""Checks foreign tools' schemas: a single bad one makes a provider refuse every request."""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,13 +6,13 @@ import msgspec
 from jsonschema import Draft202012Validator, SchemaError
 from jsonschema.validators import validator_for
 
-MAX_BYTES = 100_000  # of one schema
+MAX_BYTES = 100_000  # bytes of one schema
 MAX_DEPTH = 40
 MAX_TOLD = 200  # characters of the reason
 
 
 def schema_fault(schema: Mapping[str, object]) -> str | None:
-    """The fault of the JSON Schema of a tool's arguments, in one line; None when there is none."""
+    """The fault in the JSON Schema of a tool's arguments, in one line; None if there is none."""
     try:
         if len(written := msgspec.json.encode(schema)) > MAX_BYTES:
             return f"it has more than {MAX_BYTES} bytes"
@@ -34,7 +34,7 @@ def schema_fault(schema: Mapping[str, object]) -> str | None:
 
 
 def _depth(value: object) -> int:
-    """How deep a value is nested, as far as that matters."""
+    """The depth of a value, counted up to just above the limit."""
     level, deepest = [value], 0
     while level and deepest <= MAX_DEPTH:
         deepest += 1
@@ -57,7 +57,7 @@ def _refs(value: object) -> Iterator[str]:
 
 
 def _leads(ref: str, schema: Mapping[str, object]) -> bool:
-    """Whether a reference leads somewhere within the schema."""
+    """Whether a reference has a target within the schema."""
     if ref == "#":
         return True
     at: object = schema

@@ -48,7 +48,7 @@ def think(text: str) -> Word:
 
 
 def stop(reason: Stop) -> Word:
-    """End the step for another reason than being done: "length" or "refusal"."""
+    """End the step with another reason than completion: "length" or "refusal"."""
     return _Stop(reason)
 
 
@@ -60,9 +60,9 @@ def pause(until: Callable[[], Awaitable[object]]) -> Word:
 class ScriptedModel:
     """Answers each request with the next step of a script; `requests` keeps the requests.
 
-    A step is a word or several: a string is said, `call(…)` calls a tool, `think(…)` thinks, `stop(…)` ends with
-    another reason; an exception is raised; a function is given the request and gives the step.  When the script is
-    over, the model says so.  Asked to name the conversation it gives `title`, which takes no step.
+    A step is one item or several: a string is sent, `call(…)` calls a tool, `think(…)` thinks, `stop(…)` ends with
+    another reason; an exception is raised; a function gets the request and returns the step.  When the script is
+    over, the model says so.  A request for a title is answered with `title` and takes no step.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A search from outside: the process is started, heard until there is enough, and ended."""
+"""Runs a search: starts the process, reads until there are enough findings, and ends it."""
 
 import asyncio
 import contextlib
@@ -12,13 +12,13 @@ from ...foundation.programs import own_command, own_environment
 from .messages import MOST_FOUND, FileMatches, SearchCounts, Message, SearchRefused, SearchRequest
 
 PATIENCE = 30.0  # seconds
-PORTION = 256 * 1024  # bytes that are read at once
+PORTION = 256 * 1024  # bytes read at once
 
 MayShow = Callable[[Iterable[str]], set[str]]
 
 
 class UnusableSearch(Error):
-    """Nothing can be searched for like that; the words are for the model."""
+    """The search cannot be done; the message is for the model."""
 
 
 class Found(Struct):
@@ -31,7 +31,7 @@ class Found(Struct):
     left: int = MOST_FOUND
 
     def add(self, more: Iterable[FileMatches]) -> None:
-        """Take findings as long as there is room."""
+        """Add findings as long as there is room."""
         for hits in more:
             lines = hits.lines[: self.left]
             self.has_more = self.has_more or not self.left or len(lines) < len(hits.lines)
@@ -41,9 +41,9 @@ class Found(Struct):
 
 
 async def sought(request: SearchRequest, may_show: MayShow) -> Found:
-    """Search; `may_show` is called in a thread and says which files may be shown.
+    """Search; `may_show` is called in a thread and returns the files that may be shown.
 
-    The limit counts what is shown, so that files which may not be shown take nobody's place.
+    Only findings that are shown count towards the limit.
     """
     found = Found([], SearchCounts())
     try:
@@ -69,7 +69,7 @@ def _shown(messages: Sequence[Message], may_show: MayShow) -> list[FileMatches]:
 
 
 async def _heard(request: SearchRequest) -> AsyncGenerator[list[Message]]:
-    """The messages of the process as they come; it is killed when nobody reads them any more."""
+    """The messages of the process as they arrive; closing the generator kills the process."""
     process = await asyncio.create_subprocess_exec(
         *own_command("dragoman.coder.search.process"),
         stdin=asyncio.subprocess.PIPE,
@@ -89,7 +89,7 @@ async def _heard(request: SearchRequest) -> AsyncGenerator[list[Message]]:
                 isinstance(each, SearchRefused) or (isinstance(each, SearchCounts) and each.done) for each in messages
             )
             yield messages
-        await process.wait()  # it has closed its end, so that there is nobody to kill
+        await process.wait()  # it has closed its end and is ending by itself
         if not is_done:
             raise UnusableSearch("The search broke off; search a smaller part.")
     finally:

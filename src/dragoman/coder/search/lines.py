@@ -11,14 +11,14 @@ from .literals import finder, spans_lines, stays_in_line
 from .messages import MOST_FOUND, FileMatches, SearchCounts
 
 MAX_FILE = 32 * 1024 * 1024  # bytes of a file that are searched
-MAX_SHOWN = 400  # characters of a line that are shown
-SMALLEST = 64 * 1024  # bytes that are read at once at least
+MAX_SHOWN = 400  # shown characters of a line
+SMALLEST = 64 * 1024  # bytes read at once, at least
 UTF_8, UTF_16 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")  # byte order marks
-BINARY = 8192  # bytes in which a NUL means that a file is no text
+BINARY = 8192  # the first bytes, in which a NUL means that a file is binary
 
 
 class Unsearchable(Exception):
-    """No line can match this; the words say why."""
+    """No line can match the pattern; the message says why."""
 
 
 class Matcher:
@@ -86,7 +86,7 @@ class Matcher:
             number, start = number + 1, end + 1
 
     def _lines_of(self, text: str) -> Iterator[tuple[int, str]]:
-        """The same of a text that is searched in one go."""
+        """The matches in a text that is searched in one go."""
         number, start = 1, 0
         while start < len(text) and (match := self._pattern.search(text, start)):
             number += text.count("\n", start, match.start())
@@ -109,7 +109,7 @@ class Matcher:
 
 
 def _data(descriptor: int) -> bytes:
-    """All of a regular file, up to one byte more than is searched."""
+    """The content of a regular file, up to one byte more than is searched."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise OSError("it is no file")
@@ -117,14 +117,14 @@ def _data(descriptor: int) -> bytes:
     if len(data) == status.st_size:
         return data
     pieces, left = [data], MAX_FILE + 1 - len(data)
-    while left > 0 and (piece := os.read(descriptor, left)):  # it is growing, or the kernel's own
+    while left > 0 and (piece := os.read(descriptor, left)):  # it is growing, or a virtual file of the kernel
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces)
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether an open file lies where its path says, and not where a directory leads that became a link."""
+    """Whether an open file is the one at its path, so that no directory became a link meanwhile."""
     try:
         return os.readlink(f"/proc/self/fd/{descriptor}") == path
     except OSError:

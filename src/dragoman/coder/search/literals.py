@@ -1,7 +1,7 @@
-"""Words that every match of a regular expression holds, so that most files need not be read line by line.
+"""Words that every match of a regular expression contains, so that most files need not be read line by line.
 
-Only what is certain counts: where an expression is not understood there are no such words, and every line is looked
-at.  Words are ASCII, for what else a file's bytes mean depends on its encoding.
+If an expression is not understood, there are no such words and every line is searched.  Words are ASCII, because
+the meaning of other bytes depends on a file's encoding.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 MOST_WORDS = 50
-FEW = 8  # words that are looked for one after the other
+FEW = 8  # words that are searched one after the other
 BREAK = ord("\n")
 _ALIKE = {
     "i": "\u0130\u0131",
@@ -21,7 +21,7 @@ Find = Callable[[bytes, int], int]
 
 
 def finder(pattern: re.Pattern[str]) -> Find | None:
-    """A function that finds the next place where a line may match; None when nothing is certain."""
+    """A function that finds the next place where a line may match; None if no words are certain."""
     words = _words_of(pattern)
     if not words:
         return None
@@ -34,7 +34,7 @@ def finder(pattern: re.Pattern[str]) -> Find | None:
     plain = [word.lower().encode() if folds else word.encode() for word in sorted(words)]
 
     def find(data: bytes, start: int) -> int:
-        # One look for each word is a fraction of the expression's time, and most files have none of them.
+        # Searching each word takes a fraction of the expression's time, and most files contain none of them.
         if start == 0 and len(plain) <= FEW and (data.isascii() or not folds):
             all_of_it = data.lower() if folds else data
             if not any(word in all_of_it for word in plain):
@@ -51,9 +51,9 @@ def spans_lines(pattern: re.Pattern[str]) -> bool:
 
 
 def stays_in_line(pattern: re.Pattern[str]) -> bool:
-    """Whether nothing in an expression can take a line break or see one.
+    """Whether no part of an expression can match or notice a line break.
 
-    Then it finds in a whole text what it finds in its lines, for a line break stops it as the end of a line does.
+    Then a search of the whole text finds the same as a search of each line.
     """
     return not pattern.flags & re.DOTALL and _is_blind(tree := _parsed(pattern)) and bool(tree)
 
@@ -87,7 +87,7 @@ def _sees_no_break(operation: str, argument: Any) -> bool:
 
 
 def _is_beside_break(kind: str, value: Any) -> bool:
-    """Whether a part of a set of characters does not have the line break."""
+    """Whether a part of a character set excludes the line break."""
     match kind:
         case "LITERAL":
             return bool(value != BREAK)
@@ -99,7 +99,7 @@ def _is_beside_break(kind: str, value: Any) -> bool:
 
 
 def _parsed(pattern: re.Pattern[str]) -> Tree:
-    """The expression as the standard library reads it, which has no public name for that."""
+    """The expression as parsed by the standard library, which has no public name for that."""
     try:
         from re import _parser  # type: ignore[attr-defined]
 
@@ -114,7 +114,7 @@ def _words_of(pattern: re.Pattern[str]) -> set[str] | None:
 
 
 def _required(tree: Tree) -> set[str] | None:
-    """Words of which every match has one: the longest in a row, or one of each of several branches."""
+    """Words of which every match contains one: the longest of a sequence, or one for each branch."""
     tree = list(tree)
     found = [{max(runs, key=len)}] if (runs := _ascii_runs(tree)) else []
     for operation, argument in tree:
@@ -144,7 +144,7 @@ def _any_of(branches: Iterable[Tree]) -> set[str] | None:
 
 
 def _runs(tree: Tree) -> list[str]:
-    """Letters that follow each other."""
+    """Consecutive characters of a word."""
     runs = [""]
     for operation, argument in tree:
         if str(operation) == "LITERAL":
@@ -159,7 +159,7 @@ def _ascii_runs(tree: Tree) -> list[str]:
 
 
 def _folded(word: str) -> str:
-    """An expression for a word in letters of either case, in bytes written as characters."""
+    """An expression for a word in upper or lower case."""
     return "".join(map(_either_case, word))
 
 

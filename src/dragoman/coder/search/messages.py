@@ -6,11 +6,11 @@ import msgspec
 from msgspec import Struct
 
 MOST_FOUND = 500  # lines, or files where only files are wanted
-MOST_NAMES = 3  # of files that were not searched whole
+MOST_NAMES = 3  # names of files that were not searched completely
 
 
 class SearchRequest(Struct, frozen=True):
-    """Where to look, which paths fit, and which lines match; without a pattern for lines, the files themselves.
+    """The directory, the paths and the pattern to search for; without a pattern, the files are listed.
 
     `root` has no links in it.  `top` is a directory at or above it: paths are compared with `glob` from there as
     well, and outside a Git repository no .gitignore above it counts.
@@ -28,7 +28,7 @@ class FileMatches(Struct, frozen=True, tag="hits"):
 
     path: str
     lines: Sequence[tuple[int, str]] = ()
-    is_binary: bool = False  # its lines would say nothing
+    is_binary: bool = False  # its lines are not shown
 
 
 class FileList(Struct):
@@ -56,7 +56,7 @@ class SearchCounts(Struct, tag="counts"):
 
 
 class SearchRefused(Struct, frozen=True, tag="refused"):
-    """Why nothing can be searched for like that."""
+    """Why the search cannot be done."""
 
     why: str
 

@@ -11,8 +11,8 @@ from ...host.trees.walking import files, fitting
 from .lines import Matcher, Unsearchable
 from .messages import FileMatches, SearchCounts, Message, SearchRefused, SearchRequest
 
-LONGEST = 60  # seconds after which the process ends itself, should nobody be left to end it
-EVERY = 0.5  # seconds after which it says how far it is
+LONGEST = 60  # seconds after which the process ends itself, in case its parent is gone
+EVERY = 0.5  # seconds between reports of its progress
 
 
 def found(request: SearchRequest) -> Iterator[Message]:
@@ -23,7 +23,7 @@ def found(request: SearchRequest) -> Iterator[Message]:
     except Unsearchable as exc:
         yield SearchRefused(str(exc))
         return
-    # A file that is named is searched, whatever its name fits.
+    # A file that is named itself is searched even if the glob does not fit it.
     fits = fitting(request.glob, request.root, request.top) if request.glob else None
     told = time.monotonic()
     for path in files(request.root, request.top, counts):

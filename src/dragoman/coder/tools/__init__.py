@@ -1,6 +1,6 @@
 """The tools: what a model can ask the agent to do.
 
-A tool is a struct: its fields are the arguments, its docstring is what the model is told of it, `run` does it.
+A tool is a struct: its fields are the arguments, its docstring is the description for the model, `run` runs it.
 """
 
 from .asking import AskAssistant, AskUser, ExitPlan, Task, UpdatePlan, UseSkill

@@ -1,4 +1,4 @@
-"""Tools that speak with somebody: the plan, questions, handing a plan in; a helper; skills."""
+"""Tools for the plan, questions to the user, helpers and skills."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -107,7 +107,7 @@ def _assistance(work: Work) -> "Assistants":
 
 
 async def _report(work: Work, report: str) -> Sequence[Part]:
-    """Show what a helper reports, and give it to the model."""
+    """Show a helper's report and return it to the model."""
     await work.call.text(report)
     return said(work.place, report, work.call.id)
 

@@ -11,7 +11,7 @@ from ..workplace import CommandEnd, Workplace
 from .tool import Failed, Tool, Work, said
 
 USUAL, LONGEST = 120, 1800  # seconds
-MAX_SHOWN = 4000  # letters of output the user is shown where there is no terminal
+MAX_SHOWN = 4000  # characters of output that the user sees where there is no terminal
 
 
 class RunCommand(Tool):

@@ -1,4 +1,4 @@
-"""Visiting pages, where the user lets the agent."""
+"""Fetches pages, once the user allows it."""
 
 import asyncio
 import http.client
@@ -42,10 +42,10 @@ class FetchUrl(Tool):
         for _ in range(MAX_REDIRECTS):
             if _scheme(url) not in SCHEMES:
                 raise Failed("Only http and https addresses can be fetched.")
-            # Every address on the way is asked about: a redirect may lead anywhere.
+            # The user is asked about every address on the way, because a redirect may lead anywhere.
             await work.place.permissions.admit(work.turn, work.call, NetworkAccess(url=url))
             await work.call.start()
-            # A host of a private network is visited where it was asked for by its name, not by a redirect.
+            # A host in a private network is visited only if the model named it, not after a redirect.
             page = await _in_thread(url, local=urlsplit(url).hostname == urlsplit(self.url).hostname)
             if not page.elsewhere:
                 return said(work.place, page.text, work.call.id)
@@ -56,7 +56,7 @@ class FetchUrl(Tool):
 def _scheme(url: str) -> str:
     try:
         return urlsplit(url).scheme
-    except ValueError:  # no address at all
+    except ValueError:  # not a valid URL
         return ""
 
 
@@ -80,7 +80,7 @@ def _get(url: str, local: bool) -> _Page:
     connection = kind(place.host, place.port, timeout=PATIENCE)
     sock = destinations.connected(place, PATIENCE)
     try:
-        connection.sock = sock  # to where the name was found to lead; it is not asked for again
+        connection.sock = sock  # to the resolved address; the name is not resolved again
         if place.scheme == "https":
             connection.sock = ssl.create_default_context().wrap_socket(sock, server_hostname=place.host)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

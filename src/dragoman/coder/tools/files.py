@@ -1,4 +1,4 @@
-"""Reading and changing files."""
+"""Tools that read and change files."""
 
 import base64
 import mimetypes
@@ -17,7 +17,7 @@ from ..workplace import Workplace
 from .tool import MAX_LETTERS, Failed, Tool, Work
 
 MAX_LINES = 2000
-MAX_LINE = 2000  # letters of one line
+MAX_LINE = 2000  # characters of one line
 MAX_MEDIA = 5 * 1024 * 1024
 
 Path = Annotated[str, Meta(description="The file, absolute or relative to the working directory.")]
@@ -157,7 +157,7 @@ class WriteFile(Tool):
         """Write the whole file after the user agreed."""
         place, path = work.place, work.place.session.path(self.path)
         before = await place.text(work.turn, path)
-        if before and place.seen.get(path) != digest(before):  # of an empty file nothing can be lost
+        if before and place.seen.get(path) != digest(before):  # an empty file can lose nothing
             raise Failed(f"{place.shown(path)} exists and you have not read it as it is now; read it first.")
         await place.write(work.turn, work.call, path, before, self.content)
         return [TextPart(f"{'Made' if before is None else 'Replaced'} {place.shown(path)}.")]

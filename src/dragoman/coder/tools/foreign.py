@@ -1,4 +1,4 @@
-"""Tools of the session's MCP servers, with the same permissions as our own."""
+"""The tools of the session's MCP servers, under the same permissions as our own."""
 
 import base64
 import itertools
@@ -19,8 +19,8 @@ from ..workplace import Workplace
 from .files import MAX_MEDIA
 from .tool import Failed, Tool, Work, said
 
-MAX_KIND = 100  # letters of a media type
-MAX_NAME = 64  # what providers take
+MAX_KIND = 100  # characters of a media type
+MAX_NAME = 64  # characters of a name, as providers accept them
 
 
 class McpCall(Tool):
@@ -49,7 +49,7 @@ class McpCall(Tool):
 
 
 def _media(block: s.ContentBlock, takes: frozenset[str]) -> list[Part]:
-    """A picture or a sound for the model, if it is one that can be sent again with every request."""
+    """A picture or a sound for the model, if it is small enough to be sent with every later request."""
     match block:
         case s.ImageContent(data=data, mime_type=media_type) | s.AudioContent(data=data, mime_type=media_type):
             pass
@@ -72,7 +72,7 @@ def _media(block: s.ContentBlock, takes: frozenset[str]) -> list[Part]:
 
 
 def tools_of(tools: SessionTools) -> tuple[list[ForeignTool], dict[str, str]]:
-    """All tools of all servers, under names that any provider takes; and why some of them cannot be used."""
+    """The tools of all servers, under names that every provider accepts, and why some cannot be used."""
     found: dict[str, ForeignTool] = {}
     faults: dict[str, str] = {}
     for info in tools:

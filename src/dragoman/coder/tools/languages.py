@@ -1,4 +1,4 @@
-"""Language servers as tools and as checks after an edit; each is started once the user allowed it."""
+"""Language servers as tools and as checks after an edit; each starts once the user has allowed it."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-MOST = 20  # diagnostics the model is told after an edit
-MOST_FILES = 20  # that are looked at after an edit
-WARNING = 2  # the least severity that is told unasked
+MOST = 20  # diagnostics that the model gets after an edit
+MOST_FILES = 20  # files checked after an edit
+WARNING = 2  # the least severity that is reported unasked
 
 
 class LanguageCall(Tool):
-    """A question to a language server, or a change that it makes."""
+    """A request to a language server, or a change that it makes."""
 
     name: ClassVar[str] = "language"
 
@@ -57,7 +57,7 @@ class LanguageCall(Tool):
         return f"{self.request.name.replace('_', ' ').capitalize()}{f' of {about}' if about else ''} in {path}"
 
     async def run(self, work: Work) -> Sequence[Part]:
-        """Ask the server; a change of files is made as a whole, once it is permitted."""
+        """Send the request; a change of files is made as a whole, once it is permitted."""
         place, path = work.place, work.place.session.path(self.request.path)
         await place.permissions.admit(work.turn, work.call, FileRead(path=path))
         server = await allowed_server(work.turn, place, path)
@@ -81,7 +81,7 @@ class LanguageCall(Tool):
 
 
 def language_tools() -> list[ForeignTool]:
-    """What the model is offered where a language server is installed."""
+    """The tools offered to the model if a language server is installed."""
     return [ForeignTool(_spec(kind), _maker(kind)) for kind in REQUESTS]
 
 
@@ -147,7 +147,7 @@ def _reader(turn: Turn, place: Workplace) -> Reader:
 
 
 async def checked(turn: Turn, conversation: "Conversation", paths: Sequence[str]) -> str:
-    """What the checks and the language servers say of files that were changed; "" is nothing."""
+    """The findings of the checks and the language servers in changed files; "" if there are none."""
     found = [await findings_in(turn, conversation.place, paths)]
     if conversation.has_languages:
         found.append(await _diagnosed(turn, conversation.place, paths))
@@ -155,7 +155,7 @@ async def checked(turn: Turn, conversation: "Conversation", paths: Sequence[str]
 
 
 async def _diagnosed(turn: Turn, place: Workplace, paths: Sequence[str]) -> str:
-    """Errors and warnings of the language servers, or that there are none."""
+    """The errors and warnings of the language servers, or a line that there are none."""
     told: list[str] = []
     by_server: dict[str, tuple[LanguageServer, list[str]]] = {}
     for path in paths[-MOST_FILES:]:
@@ -175,7 +175,7 @@ async def _diagnosed(turn: Turn, place: Workplace, paths: Sequence[str]) -> str:
 
 
 async def _told(turn: Turn, place: Workplace, server: LanguageServer, paths: Sequence[str]) -> str:
-    """What one server says of files, all of which it is told first."""
+    """One server's diagnostics of files, after all of them were sent to it."""
     read = _reader(turn, place)
     await server.changed(dict.fromkeys(paths, 2))
     await server.refresh(read)

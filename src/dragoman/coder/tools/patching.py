@@ -1,4 +1,4 @@
-"""Several edits in the form some models were taught."""
+"""Several edits as a patch, in the format that some models were trained on."""
 
 import contextlib
 import os
@@ -64,7 +64,7 @@ class ApplyPatch(Tool):
 
 
 def _must_be_different(paths: Sequence[str]) -> None:
-    """Raise BadPatch when two paths lead to one file, of which the second would find the first one's text."""
+    """Raise BadPatch if two paths lead to one file, because the second would start from the first one's text."""
     files: dict[object, str] = {}
     for path in paths:
         try:

@@ -1,4 +1,4 @@
-"""What a server wants of the model: a question of its own, which the user allows or not, answered without tools."""
+"""MCP servers' requests to the model, which the user has to allow and the model answers without tools."""
 
 from ...agent.turn import Turn
 from ...host.display import COMMAND_LIMIT, visible
@@ -11,7 +11,7 @@ from ..model.port import Finished, Model, ModelError, ModelRequest, answer_of
 
 
 async def sampled(turn: Turn, model: Model, request: SamplingRequest) -> Finished:
-    """The model's answer; raises McpFailure where the user does not want it put to the model, or it has none."""
+    """The model's answer; raises McpFailure if the user refuses the request or the model does not answer."""
     shown = "\n".join(f"{message.role}: {words_of(message.content)}" for message in request.messages)
     words = visible("\n".join(filter(None, [request.system_prompt, shown])), limit=COMMAND_LIMIT, lines=True)
     title = f"{visible(request.server, limit=200)} asks {model.name}"

@@ -1,7 +1,7 @@
-"""Finding files and text in them.
+"""Tools that find files and text in them.
 
-The walk and the matching happen in a process of their own (`search`), so that a pattern that takes for ever can be
-ended; what comes back is shown only as far as it may be read without a question.
+A process of its own (`search`) walks and matches, so that a pattern that takes for ever can be ended.  Only findings
+in files that may be read without a question are shown.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from ..workplace import Workplace
 from .tool import Failed, Tool, Work, said
 
 MAX_PATH = 4096  # letters
-MOST_PLACES = 20  # that an editor is led to
+MOST_PLACES = 20  # findings that an editor is shown
 
 
 class ListFiles(Tool):
@@ -88,7 +88,7 @@ class Search(Tool):
 
 
 class _Sought:
-    """A search below a path as the model named it: links in it are followed, and it is shown as it was named."""
+    """A search below a path: its links are followed, and findings are shown as the model named it."""
 
     def __init__(self, work: Work, path: str) -> None:
         self._work = work
@@ -120,7 +120,7 @@ class _Sought:
         return self._named.rstrip("/") + path[len(self._real.rstrip("/")) :]
 
     def shown(self, path: str) -> str:
-        """A path in one line; a line break in a name would make a line of its own of the rest."""
+        """A path in one line; a line break in a name would make the rest look like another line."""
         return visible(self._work.place.shown(self.named(path)), limit=MAX_PATH)
 
     def _may_show(self, paths: Iterable[str], hard_links: HardLinks) -> set[str]:
@@ -128,7 +128,7 @@ class _Sought:
         return {names[name] for name in self._work.place.permissions.may_show(names, hard_links)}
 
     async def told(self, shown: Sequence[str], found: Found, glob: str) -> str:
-        """The findings and the unsearched files, in words."""
+        """The findings and the unsearched files as a text."""
         lines = [*shown] or [_nothing(found.counts, glob)]
         if found.has_more:
             lines.append(f"(The first {MOST_FOUND}; there are more. Narrow it down.)")
@@ -145,7 +145,7 @@ class _Sought:
         return "\n".join(lines)
 
     def _names(self, names: FileList) -> str:
-        """Files by name, those alone that may be shown."""
+        """The names of those files that may be shown."""
         allowed = self._may_show(names.first, HardLinks(self._work.place.permissions.roots))
         first = [self.shown(path) for path in names.first if path in allowed]
         count = f"{names.count} file{'s' if names.count > 1 else ''}"
@@ -153,7 +153,7 @@ class _Sought:
 
 
 def _nothing(counts: SearchCounts, glob: str) -> str:
-    """That nothing was found, and in what."""
+    """A sentence that nothing was found, and what was searched."""
     if not counts.files and counts.others:
         return f"No file fits {glob}; there are {counts.others:,} others."
     files = "the only file" if counts.files == 1 else f"the {counts.files:,} files"
@@ -162,7 +162,7 @@ def _nothing(counts: SearchCounts, glob: str) -> str:
         said += (
             f" Ignored by version control: {counts.ignored:,} of the files and directories; to look there, name it."
         )
-    return said  # nor is it told whether protected files would fit
+    return said  # it does not reveal whether protected files would fit
 
 
 def _ended(found: Found) -> str:

@@ -1,4 +1,4 @@
-"""The interface of tools, and what they work with."""
+"""The interface of tools, and their surroundings."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -18,12 +18,12 @@ from ..workplace import Workplace
 if TYPE_CHECKING:
     from ..exploring import Assistants
 
-MAX_LETTERS = 50_000  # of a result the model is given
-HEAD = 20_000  # of these, how many from the beginning when the middle is left out
+MAX_LETTERS = 50_000  # characters of a result for the model
+HEAD = 20_000  # how many of them from the beginning if the middle is left out
 
 
 class Failed(Error):
-    """The tool failed; the text is for the model, `shown` is for a user who has seen the rest."""
+    """The tool failed; the text is for the model, `shown` for a user who has seen the rest."""
 
     def __init__(self, words: str, shown: str | None = None) -> None:
         super().__init__(words)
@@ -31,30 +31,30 @@ class Failed(Error):
 
 
 class Work(Struct, frozen=True):
-    """All that a tool needs while it runs: the turn, its own call as the client sees it, the place."""
+    """All that a tool needs while it runs: the turn, its call as the client sees it, the workplace."""
 
     turn: Turn
     call: ToolRun
     place: Workplace
     skills: Mapping[str, Skill]
-    takes: frozenset[str]  # which media the model reads
+    takes: frozenset[str]  # the media that the model reads
     set_mode: Callable[[str], Awaitable[None]]
     helpers: "Assistants | None" = None  # a helper has none of its own
 
 
 class Tool(Struct):
-    """Fields are arguments; subclasses say the rest."""
+    """The base class of tools; the fields of a subclass are the arguments."""
 
     name: ClassVar[str]
     kind: ClassVar[s.ToolKind] = "other"
-    parallel: ClassVar[bool] = False  # may run beside others: it has no effect
+    parallel: ClassVar[bool] = False  # may run concurrently, because it has no effect
 
     def title(self, place: Workplace) -> str:
         """The title that the user sees."""
         raise NotImplementedError
 
     def locations(self, place: Workplace) -> Sequence[s.ToolCallLocation]:
-        """Where an editor may follow along."""
+        """The places that an editor may show."""
         return ()
 
     async def run(self, work: Work) -> Sequence[Part]:
@@ -63,12 +63,12 @@ class Tool(Struct):
 
 
 def spec_of(tool: type[Tool]) -> ToolSpec:
-    """A tool as the model is told of it, read off its fields and its docstring."""
+    """The tool's description for the model, made from its fields and its docstring."""
     return spec_named(tool.name, tool)
 
 
 def spec_named(name: str, tool: type[Struct]) -> ToolSpec:
-    """The same for any struct, under a name."""
+    """The description of any struct as a tool with a name."""
     (_,), parts = msgspec.json.schema_components([tool], ref_template="#/$defs/{name}")
     schema = {key: value for key, value in parts.pop(tool.__name__).items() if key not in ("title", "description")}
     schema.setdefault("required", [])
@@ -78,7 +78,7 @@ def spec_named(name: str, tool: type[Struct]) -> ToolSpec:
 
 
 def said(place: Workplace, text: str, call_id: str) -> list[Part]:
-    """A text for the model; of one that is too long the middle goes to a file it can read."""
+    """A text for the model; the middle of a text that is too long goes to a file that it can read."""
     if len(text) <= MAX_LETTERS:
         return [TextPart(text)]
     path = place.spill(text, call_id)
