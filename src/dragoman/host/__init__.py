@@ -1,6 +1,6 @@
 """The parts that a client lends an agent, safe by default: files, terminals, permissions, an audit log, processes.
 
-`Host` is all of it put together; each part can be used by itself.
+`Host` puts all parts together; each can also be used by itself.
 """
 
 from typing import TYPE_CHECKING

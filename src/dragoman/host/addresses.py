@@ -1,4 +1,4 @@
-"""Where an address leads, and whether all its readers, people and programs, would agree."""
+"""Where a URL leads, and whether people and programs would all read it alike."""
 
 import re
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
 
 
 class Origin(Struct, frozen=True):
-    """Where a URL leads; in a rule, what is left out may be anything, and a host may begin with `*.`"""
+    """Where a URL leads; in a rule, a missing part matches anything, and a host may begin with `*.`"""
 
     scheme: str
     host: str
@@ -37,7 +37,7 @@ def origin(url: str) -> Origin | None:
 def host_pattern(text: str, *, exact: bool) -> Origin | None:
     """A host as a rule names it: `example.com`, `*.example.com`, `http://localhost:8080`; None when it is not one.
 
-    An exact one means https and its usual port where it does not say otherwise.
+    An exact host means https and its default port unless it says otherwise.
     """
     scheme, _, rest = text.casefold().rpartition("://")
     try:

@@ -1,4 +1,4 @@
-"""Answers that fit into one frame: what a text takes up depends on how many of its characters are escaped."""
+"""Answers that fit into one frame; the size of a text depends on how many of its characters are escaped."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from ..framing import MAX_FRAME
 from .files.errors import refusal
 
 ROOM = MAX_FRAME - 64 * 1024  # bytes for the text of an answer, quotes and escapes included
-WIDEST = 6  # bytes one character can take up
+WIDEST = 6  # bytes that one character can take up
 
 
 def fits(text: str) -> bool:
@@ -15,7 +15,7 @@ def fits(text: str) -> bool:
 
 
 def check_fits(text: str, path: str) -> None:
-    """Refuse a file's text that no frame can hold, though it is no larger than files may be."""
+    """Refuse a text that no frame can hold, even if its file is not too large."""
     if not fits(text):
         raise refusal("too_large", path)
 

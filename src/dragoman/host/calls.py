@@ -7,19 +7,19 @@ import msgspec
 
 from .. import schema as s
 
-MAX_CALLS = 64  # of one session
-MAX_BYTES = 4 * 1024 * 1024  # of the messages that told of them
+MAX_CALLS = 64  # calls of one session
+MAX_BYTES = 4 * 1024 * 1024  # bytes of the messages that described them
 OVER = ("completed", "failed")
 
 
 class OpenToolCalls:
-    """The calls of one session that are not over; the oldest is forgotten when there are too many."""
+    """The running calls of one session; if there are too many, the oldest is forgotten."""
 
     def __init__(self) -> None:
         self._told: dict[str, tuple[s.ToolCallUpdate, int]] = {}
 
     def hear(self, update: s.ToolCall | s.ToolCallUpdate, size: int) -> None:
-        """An update of a call came, in a message of this size."""
+        """Note an update of a call, from a message of this size."""
         before, known = self._told.pop(update.tool_call_id, (None, 0))
         if update.status in OVER:
             return
@@ -41,7 +41,7 @@ def _as_update(update: s.ToolCall | s.ToolCallUpdate) -> s.ToolCallUpdate:
 
 
 def _completed(update: s.ToolCallUpdate, before: s.ToolCallUpdate) -> s.ToolCallUpdate:
-    """An update whose empty fields are filled from the one before."""
+    """An update whose empty fields are filled from the previous one."""
     silent = (None, s.UNSET)
     fields = s.ToolCallUpdate.__struct_fields__
     return msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""A change of a text as a person reads it: a unified diff, in bounded time."""
+"""A change of a text as a unified diff for a person, in bounded time."""
 
 from ..foundation.comparing import hunks, in_patch, lines_of
 from ..schema import Diff

@@ -1,4 +1,4 @@
-"""Files of our own that several processes share: taking turns, and replacing one so that no crash spoils it."""
+"""Our own files that several processes share: locking them, and replacing them safely against crashes."""
 
 import contextlib
 import errno
@@ -13,8 +13,8 @@ PATIENCE = 5.0  # seconds another process may hold a file
 
 
 def lock(fd: int, *, shared: bool = False) -> bool:
-    """Lock a file as soon as nobody else holds it; false when that takes too long."""
-    from ..foundation.unix import fcntl  # which what else is here can do without
+    """Lock a file as soon as it is free; false if that takes too long."""
+    from ..foundation.unix import fcntl  # the other functions do not need it
 
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     deadline = time.monotonic() + PATIENCE
@@ -32,7 +32,7 @@ def lock(fd: int, *, shared: bool = False) -> bool:
 def opened(
     path: str | Path, *, follow: bool = False, dir_fd: int | None = None
 ) -> Iterator[tuple[int, os.stat_result]]:
-    """An open file and its kind; opening never waits, also for a pipe or a directory."""
+    """An open file and its kind; opening never blocks, not even for a pipe or a directory."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW), dir_fd=dir_fd)
     try:
         yield fd, os.fstat(fd)
@@ -49,7 +49,7 @@ def content(fd: int, most: int) -> bytes:
 
 
 def plain_content(path: str | Path, most: int) -> bytes:
-    """All of a plain file, links followed.
+    """The content of a plain file, links followed.
 
     Raises OSError for a pipe or a device, which might never end, and for a file of more than `most` bytes.
     """
@@ -63,7 +63,7 @@ def plain_content(path: str | Path, most: int) -> bytes:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Put a whole new file, for the user alone, in the place of an old one; it is on the disk when this returns."""
+    """Replace a file by a new one that only the user can read; it is synced when this returns."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

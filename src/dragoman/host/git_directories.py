@@ -1,4 +1,4 @@
-"""Finds Git's own directories by their content and by the links to them, without asking Git."""
+"""Finds Git's own directories by their content and by the links to them, without running Git."""
 
 import os
 import stat
@@ -11,7 +11,7 @@ MAX_FILE = 4096  # bytes of a file that holds a path or the name of a branch
 
 
 class GitDirectory(Struct, frozen=True):
-    """Where a repository keeps its data; `top` is the directory of its files, None for a bare repository."""
+    """A repository's data directory; `top` is the directory of its files, None for a bare repository."""
 
     top: str | None
     path: str
@@ -19,7 +19,7 @@ class GitDirectory(Struct, frozen=True):
 
 
 def find_git_directory(cwd: str) -> GitDirectory | None:
-    """The repository that a directory belongs to: the nearest above it, as Git looks for it."""
+    """The repository of a directory: the nearest one above it, as Git finds it."""
     place = os.path.realpath(cwd)
     while True:
         path = directory_of(os.path.join(place, ".git"))
@@ -32,7 +32,7 @@ def find_git_directory(cwd: str) -> GitDirectory | None:
 
 
 def directory_of(dot_git: str) -> str | None:
-    """The directory that a `.git` is, or that the file `.git` names; None when it names none."""
+    """The directory `.git`, or the one that the file `.git` names; None if it names none."""
     if os.path.isdir(dot_git):
         return os.path.realpath(dot_git)
     named = (short_text(dot_git) or "").strip()
@@ -49,7 +49,7 @@ def shared_directory(path: str) -> str:
 
 
 def is_git_directory(path: str) -> bool:
-    """Whether Git would take a directory for one of its own."""
+    """Whether Git would accept a directory as its own."""
     if not os.path.lexists(os.path.join(path, "HEAD")):
         return False
     shared = shared_directory(path)
@@ -66,9 +66,9 @@ def short_text(path: str) -> str | None:
 
 
 def around(path: str) -> tuple[str, str] | None:
-    """The directory that is Git's, or would be once something is at this path, and the rest of the path.
+    """The directory that is Git's, or would be once this path exists, and the rest of the path.
 
-    A bare repository can be anywhere, and be made piece by piece; a `.git` file or `commondir` can lead anywhere.
+    A bare repository can be anywhere and be created piece by piece; a `.git` file or `commondir` can lead anywhere.
     """
     place, inside = os.path.split(path)
     while inside and place:

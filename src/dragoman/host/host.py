@@ -4,9 +4,10 @@
         session = await host.new_session("project")
         print((await session.prompt("make the tests pass")).stop_reason)
 
-A session has the directories it was opened with and nothing else.  Whatever the agent wants done is opened first,
-put to the permission engine as the exact operation it is, written to the audit log, and only then carried out.
-What a session was lent is taken back when it is closed, and everything is when the connection ends.
+A session has the directories it was opened with and nothing else.  For each request of the agent, the host opens
+the file or directory first, asks the permission engine about the exact operation, writes the decision to the audit
+log, and only then carries it out.  A session's files and terminals are taken back when it is closed, and all of
+them when the connection ends.
 """
 
 import asyncio
@@ -49,15 +50,14 @@ class Host(Lender):
     """A client that lends an agent files and terminals, and performs only permitted operations.
 
     `preset` and `rules` (by default the user's file) name the operations that are allowed without asking; a
-    workspace's own file is read, too.  `asker` puts a question to the user and gives the id of the option they
-    chose; without one nobody is asked, which means no.  `store` remembers what was allowed for longer; False:
-    nothing is.  `audit` is where everything is written down, by default the user's log; False: nowhere.  `sandbox`
-    runs commands in bubblewrap or not at all; `hiding` is what commands without a sandbox do not see; `isolation`
-    is where the agent itself is started, whose protected paths are not changed for it. `agent_name` is the name the
-    user knows the agent by.  `state` is a directory for all that outlives the host, by default the user's own.  The
-    rest is for the parts: `limits` and `inherit` for `Terminals`; `exceptions`, `overlay`, `save` and `relative`
-    for each `Workspace`; `protected`, `timeout`, `arming` and `at_once` for `Permissions`: with it the asker is
-    given every question as it comes.
+    workspace's own file is read, too.  `asker` asks the user a question and returns the id of the chosen option;
+    without it, every question is answered with no.  `store` keeps longer approvals; False: none are kept.  `audit`
+    is the audit log, by default the user's; False: no log.  `sandbox` runs commands in bubblewrap or not at all;
+    `hiding` names files that commands without a sandbox do not see; `isolation` is the sandbox of the agent itself,
+    in which the host changes no protected paths for it.  `agent_name` is the user's name for the agent.  `state` is
+    the directory for data that outlives the host, by default the user's own.  The rest is for the parts: `limits`
+    and `inherit` for `Terminals`; `exceptions`, `overlay`, `save` and `relative` for each `Workspace`; `protected`,
+    `timeout`, `arming` and `at_once` for `Permissions`: with `at_once`, the asker gets every question immediately.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Host(Lender):
         self._loans = {}
         self._chores: set[asyncio.Future[Any]] = (
             set()
-        )  # running writes of records, and commands whose end is awaited
+        )  # running writes of records, and waits for the end of commands
         self._over = asyncio.Event()  # the connection is
         self._taking_back: asyncio.Task[None] | None = None
 
@@ -157,17 +157,17 @@ class Host(Lender):
             await self.lend_places(session_id, places)
 
     async def lend_places(self, session_id: str, places: Sequence[Place]) -> None:
-        """Lend directories that were opened already, the cwd first; they stay the caller's to close."""
+        """Lend directories that are open already, the cwd first; the caller closes them."""
         async with self._lent(session_id, places):
             pass
 
     async def close_session(self, session_id: str) -> None:
-        """End the session's commands, close it, and take back all that was lent to it."""
+        """End the session's commands, close it, and take back everything lent to it."""
         async with self.reclaiming(session_id):
             await super().close_session(session_id)
 
     async def delete_session(self, session_id: str) -> None:
-        """End the session's commands, delete it, and take back all that was lent to it."""
+        """End the session's commands, delete it, and take back everything lent to it."""
         async with self.reclaiming(session_id):
             await super().delete_session(session_id)
 
@@ -184,7 +184,7 @@ class Host(Lender):
         self.permissions.cancel(session_id)
 
     async def _ask_unless_cancelled(self, asker: Asker, question: Question) -> str | None:
-        """Put a question to the user, unless the turn it is about was cancelled and is only winding up."""
+        """Ask the user, unless the turn was cancelled and is only ending."""
         if self.is_cancelled(question.session_id):
             return None
         chosen = asker(question)
@@ -220,7 +220,7 @@ class Host(Lender):
             raise
 
     def _check_apart(self, places: Sequence[Place]) -> None:
-        """Refuse to lend, with a sandbox, a directory in which something of ours lies."""
+        """With a sandbox, refuse to lend a directory that contains files of ours."""
         if cage := self.terminals.sandbox:
             own = own_things(*(Own(os.fspath(path), "a file of this host") for path in self._ours))
             if why := overlap([Writable(place.path) for place in places], cage.read_only, own):
@@ -238,7 +238,7 @@ class Host(Lender):
 
     @asynccontextmanager
     async def _lent(self, session_id: str, places: Sequence[Place]) -> AsyncIterator[None]:
-        """Lend to a session before the agent hears of it; should that fail, everything is as it was."""
+        """Lend to a session before the agent gets the request; if that fails, undo the loan."""
         before = self._loans.get(session_id)
         with self._offer(places) as loan:
             self._lend(session_id, loan)
@@ -255,7 +255,7 @@ class Host(Lender):
 
     @asynccontextmanager
     async def reclaiming(self, session_id: str) -> AsyncIterator[None]:
-        """Permit nothing more and end all commands; when the agent has had its say, take back the rest."""
+        """Permit nothing more and end all commands; after the agent's last messages, take back the rest."""
         self.permissions.close_session(session_id)
         started = [terminal for terminal in self.terminals.of(session_id) if terminal.pid]
         await asyncio.gather(*(terminal.kill() for terminal in started))
@@ -285,7 +285,7 @@ class Host(Lender):
         connection.when_closed(over)
 
     async def ended(self) -> Exception | None:
-        """Wait for the end of the connection; gives why, such as `AgentExited` with the agent's last words."""
+        """Wait for the end of the connection; returns the reason, such as `AgentExited` with the end of stderr."""
         await self._over.wait()
         return self.closed
 
@@ -297,7 +297,7 @@ class Host(Lender):
             await self._take_back(session_id)
 
     async def take_back(self) -> None:
-        """Wait until nothing is lent any more and everything is written down."""
+        """Wait until everything lent was taken back and all records are written."""
         if self._taking_back:
             await self._taking_back
         while self._chores:
@@ -308,11 +308,11 @@ class Host(Lender):
     # The audit log
 
     async def _record(self, event: Mapping[str, object]) -> None:
-        """Write an event down, to its end even if nobody waits for that any more; then let others see it."""
+        """Write an event to the log, even if the caller is cancelled; then call `decided`."""
         try:
             if self.audit:
                 await asyncio.shield(self._chore(asyncio.ensure_future(self.audit.record(event))))
-        except Error:  # so nothing is allowed
+        except Error:  # so the operation is denied
             why = "it could not be written to the audit log"
             self.decided({**event, "decision": "deny", "why": why} if event["decision"] == "allow" else event)
             raise
@@ -341,7 +341,7 @@ class Host(Lender):
 
 @contextlib.contextmanager
 def _opened(cwd: Path, options: SessionOptions) -> Iterator[Sequence[Place]]:
-    """The directories of a session, opened once: a directory that takes one of their names later is not lent."""
+    """The directories of a session, opened once: a directory that gets one of their names later is not lent."""
     with contextlib.ExitStack() as opened:
         paths = (cwd, *(options.get("additional_directories") or ()))
         try:

@@ -1,6 +1,6 @@
 """Answers an agent's requests to its host from the loans of its sessions.
 
-Every method begins with the session: one that has been lent nothing is refused before anything is looked at.
+Every method begins with the session: a request for a session without a loan is refused at once.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from .terminals import extensions as t
 from .terminals.running import Terminals, execution
 from .terminals.terminal import Size, Terminal, checked_size
 
-MAX_WATCHES = 16  # of one session
+MAX_WATCHES = 16  # directories watched by one session
 OURS = "_dragoman/"
 WATCHING = f"{OURS}fs/watch"
 
@@ -42,15 +42,15 @@ class Lender(Client):
 
     permissions: Permissions
     terminals: Terminals
-    missing_files: MissingFiles = "error"  # how an agent is answered that reads a file which is not there
+    missing_files: MissingFiles = "error"  # how reads of missing files are answered
     isolation: Isolation | None
     _loans: dict[str, Loan]
 
     def terminal_started(self, terminal: Terminal) -> None:
-        """A command runs, which `terminal.follow()` shows; here nobody watches."""
+        """Called when a command starts; override it to show `terminal.follow()`."""
 
     def capabilities(self) -> s.ClientCapabilities:
-        """What is advertised, with the methods of our own by name in `_meta`."""
+        """The capabilities to advertise, with our own methods by name in `_meta`."""
         requests, _ = self.answers(ClientRole)
         ours = sorted(name for name in requests if name.startswith(OURS) and (name != WATCHING or can_watch()))
         return msgspec.structs.replace(super().capabilities(), meta={"dragoman": {"methods": ours}})
@@ -70,9 +70,9 @@ class Lender(Client):
     async def answered(
         self, params: s.RequestPermissionRequest, response: s.RequestPermissionResponse
     ) -> s.RequestPermissionResponse:
-        """What the agent is told whose question people were shown elsewhere, as it was, and answered.
+        """The answer to an agent's question that people saw, unchanged, and answered elsewhere.
 
-        The answer is written down, and a yes covers the operation that does what they saw, as one given here does.
+        The answer is recorded, and a yes covers the operation that they saw, like a yes given here.
         """
         if (loan := self._loans.get(params.session_id)) is None:
             return response
@@ -162,7 +162,7 @@ class Lender(Client):
 
     @extension(WATCHING)
     async def watch(self, params: x.WatchRequest) -> x.WatchResponse:
-        """Begin to tell of changes; the answer says that from now on none is missed."""
+        """Begin to report changes; once it is answered, no change is missed."""
         loan = self._loan(params.session_id)
         if not can_watch():
             raise MethodNotFound(data={"method": WATCHING})
@@ -197,7 +197,7 @@ class Lender(Client):
         except Error as exc:
             if not begun.done():
                 begun.set_exception(exc)
-            elif isinstance(exc, RpcError):  # the directory is gone; else the connection is
+            elif isinstance(exc, RpcError):  # the directory is gone; otherwise the connection is
                 self.agent.notify("_dragoman/fs/changed", x.WatchNews(**ids, changes=(), overflow=True, ended=True))
 
     # Terminals
@@ -217,7 +217,7 @@ class Lender(Client):
         return s.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
 
     async def kill_terminal(self, params: s.KillTerminalRequest) -> s.KillTerminalResponse:
-        """End a command and all that it started."""
+        """End a command and all processes that it started."""
         await self._terminal(params).kill()
         return s.KillTerminalResponse()
 
@@ -239,7 +239,7 @@ class Lender(Client):
 
     @extension("_dragoman/terminal/wait_for_exit")
     async def wait_for_exit(self, params: t.WaitRequest) -> t.WaitResponse:
-        """How a command ended; whatever of its output is pushed comes before the answer does."""
+        """Wait until a command ends; all pushed output is sent before the answer."""
         terminal = self._terminal(params)
         status = await terminal.wait(None if params.timeout is None else params.timeout / 1000)
         if status and (pushing := self._loan(params.session_id).pushes.get(terminal.id)):
@@ -285,7 +285,7 @@ class Lender(Client):
         timeout: float | None = None,
         apart: bool = False,
     ) -> Terminal:
-        """Run a command in a directory of the session's, held open from before the user was asked."""
+        """Run a command in a directory of the session, which was opened before the user was asked."""
         loan = self._loan(params.session_id)
         async with loan.use() as workspace:
             named = params.cwd or workspace.directories[0]
@@ -301,7 +301,7 @@ class Lender(Client):
                 )
                 await loan.permit(operation)
                 with answering(named):
-                    if place.now() != place.path:  # moved meanwhile: it is no longer what was allowed
+                    if place.now() != place.path:  # moved meanwhile: it is not the allowed directory any more
                         raise FileRefused("changed")
                 terminal = await self.terminals.create(
                     params.session_id,

@@ -13,13 +13,13 @@ from .operations import Operation
 from .permissions.engine import Permissions
 from .permissions.rules.rules import Rules
 
-AT_ONCE = 48  # operations of one session: more than may wait for the user, so that others go on meanwhile
+AT_ONCE = 48  # operations of one session: more than may wait for the user, so that others can proceed
 
 
 class Loan:
-    """A session's workspace, and what is done in it beside requests; what is under way when it ends is finished."""
+    """A session's workspace and its background tasks; operations under way when it ends are finished."""
 
-    session_id = ""  # whose it is, once that is known
+    session_id = ""  # the session's id, once it is known
 
     def __init__(self, workspace: Workspace, rules: Rules, permissions: Permissions) -> None:
         self.workspace, self.rules = workspace, rules
@@ -32,7 +32,7 @@ class Loan:
         self.pushes = Chores()
 
     async def permit(self, operation: Operation, diff: Diff | None = None) -> None:
-        """Return when an operation may be performed, exactly as it is; raise what the agent is told when not."""
+        """Return when exactly this operation is permitted; otherwise raise the agent's answer."""
         cwd, *further = self.workspace.directories
         decision = await self._permissions.decide(
             self.session_id,
@@ -43,7 +43,7 @@ class Loan:
         )
         if decision.cancelled:
             raise RequestCancelled("the turn was cancelled", {"kind": "cancelled"})
-        if not decision:  # why is between the user and the host: rules are nobody else's business
+        if not decision:  # the agent does not learn the reason, because the rules are the user's
             raise InvalidParams(
                 "this is not permitted; ask the user, or do something else", {"kind": "not_permitted"}
             )
@@ -56,12 +56,12 @@ class Loan:
     async def answered(
         self, params: RequestPermissionRequest, response: RequestPermissionResponse
     ) -> RequestPermissionResponse:
-        """The answer that people gave to the agent's own question elsewhere, written down."""
+        """Record the answer that people gave to the agent's own question elsewhere."""
         return await self._permissions.answered(params, response, workspace=self.workspace.directories[0])
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[Workspace]:
-        """The workspace, which stays open for as long as the block runs."""
+        """The workspace, which stays open until the block ends."""
         self._users += 1
         try:
             async with self._turn:
@@ -71,13 +71,13 @@ class Loan:
             self._close_unused()
 
     async def close(self) -> None:
-        """End what is done beside requests, and let go of the files."""
+        """End the background tasks and release the files."""
         await self.watches.end()
         await self.pushes.end()
         self.end()
 
     def end(self) -> None:
-        """Let go of the files as soon as nobody uses them."""
+        """Release the files as soon as nobody uses them."""
         self._ended = True
         self._close_unused()
 
@@ -88,14 +88,14 @@ class Loan:
 
 
 class Chores(dict[str, "asyncio.Task[None]"]):
-    """What is done for a session beside its requests, by name; each is forgotten when it is done."""
+    """The background tasks of a session, by name; each is removed when it ends."""
 
     def begin(self, name: str, work: Work[None]) -> None:
         self[name] = task = asyncio.create_task(work, name=name)
         task.add_done_callback(lambda _: self.pop(name, None))
 
     async def end(self, *names: str) -> bool:
-        """End some of them, or all; false when there was none."""
+        """End some tasks or all; false if there was none."""
         tasks = [task for name, task in self.items() if name in names or not names]
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""The exact operations of a host for an agent: permissions are decided on these alone."""
+"""The exact operations of a host for an agent; permissions are decided on these alone."""
 
 import functools
 import hashlib
@@ -21,7 +21,7 @@ class _Operation(Bare, dict=True, gc=True):
         raise NotImplementedError
 
     def fingerprint(self) -> str:
-        """Equal for equal operations only: an approval holds for this and nothing else."""
+        """A fingerprint that only equal operations share; an approval holds for it alone."""
         return self._fingerprint
 
     @functools.cached_property
@@ -30,7 +30,7 @@ class _Operation(Bare, dict=True, gc=True):
 
 
 class FileOperation(_Operation, kw_only=True):
-    """Done to one file; `path` is where the opened descriptor really is."""
+    """An operation on one file; `path` is the real path of the opened descriptor."""
 
     path: str
 
@@ -46,7 +46,7 @@ class FileRead(FileOperation, tag_field="operation", tag="file_read"):
 class FileWrite(FileOperation, tag_field="operation", tag="file_write", kw_only=True):
     """Replace or create a file with exactly this content."""
 
-    digest: str  # of the bytes that will be written
+    digest: str  # SHA-256 of the bytes that will be written
     creates: bool = False
 
 
@@ -60,8 +60,8 @@ class Execute(_Operation, tag_field="operation", tag="terminal_execute", kw_only
     argv: tuple[str, ...]
     cwd: str
     env: tuple[tuple[str, str], ...] = ()
-    shell: bool = False  # argv is a shell and one string for it
-    dangerous_env: tuple[str, ...] = ()  # names among env that can change what runs
+    shell: bool = False  # argv is a shell and a text for it
+    dangerous_env: tuple[str, ...] = ()  # names in env that can change what runs
     interactive: bool = False  # the agent types into it
 
     @property

@@ -1,11 +1,11 @@
 """Finds the agent to start: by command, by name, or from a launch configuration.
 
-Names come from `agents.toml`: the known agents shipped as data, and the user's own file over them.  A launch
-configuration is what other ACP documents write: `{"transport": "stdio", "command": …, "args": […], "env": {…}}`, or
-`{"transport": "http"|"websocket"|"sse", "url": …, "headers": {…}}`.
+Names come from `agents.toml`: the known agents, shipped as data, and the user's own file, which overrides them.  A
+launch configuration has the form of other ACP documents: `{"transport": "stdio", "command": …, "args": […],
+"env": {…}}`, or `{"transport": "http"|"websocket"|"sse", "url": …, "headers": {…}}`.
 
-An agent that dies is not started again by itself: what it was doing may be half done.  `Host.ended` says when that
-is, and `start` starts it again, with the same host if that is wanted.
+An agent that dies is not restarted by itself, because its work may be half done.  `Host.ended` returns when it has
+ended, and `start` starts it again, with the same host if you like.
 """
 
 import functools
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 RUNNERS = ("npx", "pnpx", "bunx", "uvx", "pipx")
 MAX_FILE = 1024 * 1024  # bytes of agents.toml
-START_TIMEOUT = 300.0  # seconds; a runner of packages may have to fetch the agent first
+START_TIMEOUT = 300.0  # seconds; a package runner may have to download the agent first
 MissingFiles = Literal["error", "empty"]
 TransportName = Literal["stdio", "http", "websocket", "sse"]
 
@@ -52,8 +52,8 @@ class Launch(Bare, kw_only=True):
     title: str = ""
     needs: str = ""
     install: str = ""
-    login: str = ""  # how to log in, where that is not said by the agent itself
-    missing: MissingFiles = "error"  # how it is answered when it reads a file that is not there
+    login: str = ""  # the command to log in, if the agent does not advertise one
+    missing: MissingFiles = "error"  # how reads of missing files are answered
 
     def __post_init__(self) -> None:
         if bool(self.command) == bool(self.url):
@@ -64,14 +64,14 @@ class Launch(Bare, kw_only=True):
 
     @property
     def argv(self) -> list[str]:
-        """The program as it will be started."""
+        """The argv of the program to start."""
         if self._is_ours:
             return own_command("dragoman", *self.args)
         return [(self.name and _outside(self.command)) or self.command, *self.args]
 
     @property
     def is_installed(self) -> bool:
-        """Whether the program can be found, and what it needs; an address always counts."""
+        """Whether the program and its libraries can be found; always true for an address."""
         if self.lacks_extra:
             return False
         if self.url or self._is_ours or not self.name:
@@ -80,26 +80,26 @@ class Launch(Bare, kw_only=True):
 
     @property
     def lacks_extra(self) -> bool:
-        """Whether it is an agent of ours whose libraries are not installed."""
+        """Whether it is one of our agents whose libraries are not installed."""
         return self._is_ours and bool(self.needs) and importlib.util.find_spec(self.needs) is None
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the agent's process gets: ours, since it is the user's own program, and its own settings."""
+        """The environment of the agent's process: ours, since it is the user's own program, and its settings."""
         return {**(own_environment() if self._is_ours else os.environ), **self.env}
 
     @property
     def directory(self) -> str | None:
-        """Where to start the program; None for the current directory.
+        """The directory in which to start the program; None for the current directory.
 
-        Runners of packages look for them in the current directory first, which a repository may have filled.
+        Package runners search the current directory first, which may be a repository with planted packages.
         """
         runs_packages = self.name and os.path.basename(self.command) in RUNNERS
         return str(home_directory()) if runs_packages else None
 
     @property
     def places(self) -> Sequence[str]:
-        """What the program consists of, where that is known: an agent of ours needs its installation."""
+        """The files of the program, if known: one of our agents needs its installation."""
         return installation() if self._is_ours else []
 
     @property
@@ -107,23 +107,23 @@ class Launch(Bare, kw_only=True):
         return self.command == "dragoman"
 
     def check(self) -> None:
-        """Raise AgentStartError for an agent with a name whose program only the current directory has."""
+        """Raise AgentStartError for a named agent whose program is only in the current directory."""
         if self.name and not self.is_installed and _is_program(self.command):
             told = "only the current directory has it, and a name leads to no program there. Give its path instead"
             raise AgentStartError(f"cannot start {self.command!r}: {told}")
 
     def described(self) -> str:
-        """Where it leads, in one line."""
+        """The command or the address, in one line."""
         return self.url or shlex.join([self.command, *self.args])
 
 
 def known_agents(user_file: Path | None = None) -> dict[str, Launch]:
-    """All agents that have a name, the user's own winning over those shipped; without those of `broken_agents`."""
+    """All named agents, without `broken_agents`; the user's own override the shipped ones."""
     return {name: agent for name, agent in _named(user_file).items() if isinstance(agent, Launch)}
 
 
 def broken_agents(user_file: Path | None = None) -> dict[str, AgentStartError]:
-    """The names in the user's file whose tables say nothing that can be started, and why."""
+    """The names in the user's file whose tables are not valid agents, and why."""
     return {name: wrong for name, wrong in _named(user_file).items() if isinstance(wrong, AgentStartError)}
 
 
@@ -160,15 +160,15 @@ def start(
     start_timeout: float | None = START_TIMEOUT,
     isolation: "Isolation | None" = None,
 ) -> "AbstractAsyncContextManager[Client]":
-    """Reach an agent by its name, its command or its launch configuration, and shake hands, as `connect` does.
+    """Reach an agent by its name, command or launch configuration, and do the handshake, as `connect` does.
 
-    With an `isolation` it runs in a sandbox around `cwd`.
-    It has `start_timeout` seconds for that: one that `npx` or `uvx` has to fetch first takes longer than others.
+    With an `isolation`, it runs in a sandbox around `cwd`.  It has `start_timeout` seconds to start, which includes
+    a download by `npx` or `uvx`.
     """
     if isinstance(agent, Mapping):
         agent = launch_from(agent)
     launch = find_agent(agent) if isinstance(agent, str) else agent
-    from ..client.connecting import connect, connect_over  # which names of agents can do without
+    from ..client.connecting import connect, connect_over  # agent names do not need it
 
     launch.check()
     if isolation:
@@ -192,7 +192,7 @@ def start(
 
 
 def launch_from(config: Mapping[str, object], name: str = "") -> Launch:
-    """A launch configuration as a Launch; raises AgentStartError naming what is wrong with it."""
+    """A launch configuration as a Launch; raises AgentStartError, which names its fault."""
     try:
         return msgspec.convert({"name": name, "title": name, **config}, Launch)
     except msgspec.ValidationError as exc:
@@ -200,7 +200,7 @@ def launch_from(config: Mapping[str, object], name: str = "") -> Launch:
 
 
 def _outside(command: str) -> str | None:
-    """Where a program is that a name of ours stands for: not in a repository that happens to be on the PATH."""
+    """The path of the program behind a name of ours; a repository that is on the PATH is not searched."""
     if "/" in command:
         return command if os.access(command, os.X_OK) else None
     try:

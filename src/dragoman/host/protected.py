@@ -1,9 +1,9 @@
 """Paths that always need a question: one table of files that start programs, hold secrets or instruct agents.
 
-A row says what a path is to the program that reads it.  Writing it always asks; reading it asks where it may hold a
-secret.  The permission engine, the coder's modes and the sandbox (`cover`) all use this table.  Names are compared
-without regard to case, composition and invisible characters, as some file systems do; a file that does not exist
-yet is as protected as one that does.  Git's own directories are told by what is in them (`git_directories.py`).
+A row says why a program's file matters.  The user is asked about every write, and about a read if the file may hold
+a secret.  The permission engine, the coder's modes and the sandbox (`cover`) all use this table.  Names are
+compared without regard to case, composition and invisible characters, as some file systems do; files that do not
+exist yet are protected too.  Git's own directories are recognised by their content (`git_directories.py`).
 """
 
 import functools
@@ -19,18 +19,18 @@ from msgspec import Struct
 from ..foundation.programs import own_places
 from .git_directories import around
 
-# Whether commands in a sandbox are kept from changing it: not at all, where it exists, or from making it as well.
+# What commands in a sandbox cannot do: nothing is prevented, changing an existing one, or creating it as well.
 Cover = Literal["no", "existing", "always"]
 
 
 class Row(Struct, frozen=True):
-    """Names, or places of several parts, that are protected wherever they lie, with all that is below them."""
+    """Names, or paths of several parts, that are protected in every directory, with everything below them."""
 
     paths: str
     reason: str
-    secret: bool = False  # reading it asks, too
+    secret: bool = False  # reading it needs a question, too
     cover: Cover = "no"
-    exact: bool = False  # only when written in the same case
+    exact: bool = False  # only in exactly this case
 
 
 class Protection(Struct, frozen=True):
@@ -145,9 +145,9 @@ _LONGEST = max(path.count("/") + 1 for path in _ROWS)
 
 
 def protected_by(path: str, own: Iterable[str] = ()) -> Protection | None:
-    """Why a path is protected, the strongest reason first; None when nothing protects it.
+    """Why a path is protected, the strongest reason first; None if it is not.
 
-    `own` are further directories and files that are protected with all that is in them.
+    `own` are further directories and files that are protected with everything in them.
     """
     found = [*_by_name(path), *_below(path, own, _OWN, secret=True), *_below(path, own_places(), _RUNS_US)]
     if not any(protection.secret for protection in found) and (git := _in_git(path)):
@@ -156,12 +156,12 @@ def protected_by(path: str, own: Iterable[str] = ()) -> Protection | None:
 
 
 def covered(cover: Cover) -> list[str]:
-    """The names that a sandbox covers in this way, but for patterns."""
+    """The names, except patterns, that a sandbox covers in this way."""
     return sorted(path for path, row in _ROWS.items() if row.cover == cover and path not in _PATTERNS)
 
 
 def is_covered(name: str) -> bool:
-    """Whether a sandbox covers an entry of the workspace's top directory where it exists."""
+    """Whether a sandbox covers an existing entry of the workspace's top directory."""
     part = _folded(name)
     row = _ROWS.get(part) or next((row for glob, row in _PATTERNS.items() if fnmatchcase(part, glob)), None)
     return row is not None and row.cover != "no"
@@ -189,9 +189,9 @@ def _below(path: str, places: Iterable[str], reason: str, *, secret: bool = Fals
 
 
 def _in_git(path: str) -> Protection | None:
-    """Whether a path is a Git directory's, by its name or by what lies around it."""
+    """Whether a path belongs to a Git directory, by its name or by the files around it."""
     parts = _parts(path)
-    for name in (".git", "git~1"):  # the second is the first to old file systems
+    for name in (".git", "git~1"):  # on old file systems, the second is a name of the first
         if name in parts:
             at = parts.index(name)
             is_secret = not _SETTINGS_OF_GIT.isdisjoint(parts[at + 1 :])
@@ -213,7 +213,7 @@ def _written(path: str) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """A name as a file system sees it that ignores case and composition."""
+    """A name as compared by a file system that ignores case and composition."""
     return unicodedata.normalize("NFC", text).casefold()
 
 

@@ -1,8 +1,8 @@
 """Classifies variables: dangerous ones change the programs that run or are trusted, others are harmless or secret.
 
-A variable is dangerous by its family (whatever git, Python or the loader read), or by its meaning: names are made
-of words, and some words say that the value names a program, code, settings, a place or somebody to trust.  So a
-program nobody here has heard of is covered as well, as far as it names its variables as others do.
+A variable is dangerous by its family (all that git, Python or the loader read), or by its meaning: names consist of
+words, and some words say that the value names a program, code, settings, a place or a trusted party.  So unknown
+programs are covered too, as far as they name their variables like others.
 """
 
 import functools
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from fnmatch import translate
 
-# Everything that one program or library reads.
+# All variables that one program or library reads.
 _FAMILIES = {
     "the loader, the C library, memory, name resolution": """
         LD LD_* DYLD_* GLIBC_* GCONV_* MALLOC_* HOSTALIASES LOCALDOMAIN RESOLV_* RES_*
@@ -49,7 +49,7 @@ _FAMILIES = {
         VALGRIND_* SYSTEMD_* DRAGOMAN_*
     """,
 }
-# A word of a name, or what it ends with, that says what its value is.
+# Words in a name, or endings of it, that show what its value is.
 _WORDS = {
     "options for a program nobody sees": """
         OPT OPTS OPTION OPTIONS SWITCHES ADDOPTS FLAGS ARGS ARGUMENTS PARAMS
@@ -89,7 +89,7 @@ HARMLESS = frozenset(_HARMLESS.split())
 _SWITCH = r"[01]?|true|false|yes|no|on|off"
 _SYSTEM_SHELL = r"(?:/usr)?/bin/(?:sh|bash|dash|zsh|ksh|fish)"
 _NO_EDITOR = r"(?:(?:/usr)?/bin/)?(?:true|false)|:?"
-# What changes nothing that is run, loaded or trusted, if it is set to one of these: judged by name and value.
+# Variables that are harmless with one of these values: judged by name and value.
 _HARMLESS_VALUES = {
     "GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS GCM_INTERACTIVE": _SWITCH + "|never",
     "PIP_NO_INPUT PIP_QUIET UV_NO_COLOR COMPOSER_NO_INTERACTION COMPOSER_DISABLE_XDEBUG_WARN": _SWITCH,
@@ -107,10 +107,10 @@ _HARMLESS_VALUES = {
     "CARGO_TERM_PROGRESS_WHEN": r"never|auto|always",
 }
 _ALLOWED_VALUES = {name: re.compile(values) for names, values in _HARMLESS_VALUES.items() for name in names.split()}
-_INHERITED_ANYWAY = ("HOME", "SHELL", "TMPDIR", "USER", "LOGNAME")  # by every command, as we have them
+_INHERITED_ANYWAY = ("HOME", "SHELL", "TMPDIR", "USER", "LOGNAME")  # every command inherits them from us
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|COOKIE", re.IGNORECASE)
-EXPORTED_FUNCTION = "()"  # what a value begins with that old shells run
-MAX_NAME = 256  # no program's variable has a longer name
+EXPORTED_FUNCTION = "()"  # the start of a value that old shells execute
+MAX_NAME = 256  # longer than the name of any program's variable
 
 
 def is_dangerous(name: str, value: str) -> bool:
@@ -124,7 +124,7 @@ def is_dangerous(name: str, value: str) -> bool:
 
 
 def is_harmless(name: str, value: str) -> bool:
-    """Whether this is known to change nothing: a value that is, or one that commands inherit anyway."""
+    """Whether a variable is known to be harmless: by its value, or because commands inherit it anyway."""
     if name in _INHERITED_ANYWAY and os.environ.get(name) == value:
         return True
     allowed = _ALLOWED_VALUES.get(name)

@@ -1,7 +1,7 @@
 """The model port: all that the loop knows of a language model.
 
-A model gets a `ModelRequest` and answers with events; the last one is `Finished`.  Each failure is one of the errors
-here, which say whether another try, a shorter history or a key would help.
+A model gets a `ModelRequest` and answers with events; the last one is `Finished`.  Each failure is one of the
+errors here, which say whether another try, a shorter history or a key would help.
 """
 
 import asyncio
@@ -146,7 +146,7 @@ class ModelSilent(ModelError):
 
 
 class Busy(ModelError):
-    """Try later: a rate limit, an overloaded server, a lost connection.  `after` is the wait the server asks for."""
+    """Try later: a rate limit, an overloaded server, a lost connection.  `after` is the wait it asks for."""
 
     def __init__(self, message: str, after: float | None = None) -> None:
         super().__init__(message)

@@ -86,7 +86,8 @@ async def _heard(request: SearchRequest) -> AsyncGenerator[list[Message]]:
             *lines, rest = (rest + data).split(b"\n")
             messages = [msgspec.json.decode(line, type=Message) for line in lines]
             is_done = any(
-                isinstance(each, SearchRefused) or (isinstance(each, SearchCounts) and each.done) for each in messages
+                isinstance(each, SearchRefused) or (isinstance(each, SearchCounts) and each.done)
+                for each in messages
             )
             yield messages
         await process.wait()  # it has closed its end and is ending by itself

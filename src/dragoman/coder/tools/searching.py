@@ -1,7 +1,7 @@
 """Tools that find files and text in them.
 
-A process of its own (`search`) walks and matches, so that a pattern that takes for ever can be ended.  Only findings
-in files that may be read without a question are shown.
+A process of its own (`search`) walks and matches, so that a pattern that takes for ever can be ended.  Only
+findings in files that may be read without a question are shown.
 """
 
 import asyncio

@@ -3,11 +3,11 @@
     {"seq":7,"time":"2026-01-31T12:00:00.123Z","event":"decision",…,"prev":"9f86…","hash":"6030…"}
 
 `hash` is the SHA-256 of every byte of the line in front of `,"hash"`, `prev` the hash of the line before.  A file
-begins with a `start` record, which says how many records came before it in other files.  How far the log has come
-stands in a small file next to it, its seal, so that a missing end is seen.
+begins with a `start` record, which says how many records came before it in other files.  A small file next to the
+log, its seal, says how far the log has come, so that a missing end is noticed.
 
-What the chain cannot show is a log that was written anew from some line to its end, seal included: there is no
-secret in it.  Whoever needs that keeps the last hash elsewhere; `verified` gives it.
+The chain has no secret, so it cannot show that somebody rewrote the log from some line to its end, seal included.
+To notice that as well, keep the last hash elsewhere; `verified` returns it.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _SEAL_SIZE = 20 + 1 + 64 + 1
 
 
 class AuditRecord(Struct, frozen=True):
-    """A line that is as it was written."""
+    """An unchanged line."""
 
     seq: int
     prev: str
@@ -71,7 +71,7 @@ def line_of(fields: Mapping[str, object]) -> tuple[bytes, str]:
 
 
 def read_line(line: bytes) -> AuditRecord | None:
-    """The record a line is; None when it is not exactly as it was written."""
+    """The record in a line; None if the line is not exactly as it was written."""
     body = line[:-_TAIL]
     if line[len(body) :] != _HASH + hashlib.sha256(body).hexdigest().encode() + b'"}\n':
         return None
@@ -83,7 +83,7 @@ def read_line(line: bytes) -> AuditRecord | None:
 
 
 def last_record(fd: int, size: int) -> tuple[AuditRecord | None, bytes]:
-    """The last line of a file that is sound, and all that lies behind it."""
+    """The last sound line of a file, and everything after it."""
     for start in (max(0, size - 2 * MAX_LINE), 0):
         data = os.pread(fd, size - start, start)
         end = len(data)
@@ -109,7 +109,7 @@ def read_seal(fd: int) -> LogSeal | None:
 def verify(path: str | os.PathLike[str], *newer: str | os.PathLike[str]) -> list[Problem]:
     """Every place where a log was changed; several files are one log, the oldest first.
 
-    Older parts of the log that lie next to the first file, under its name with something added, are found.
+    Older parts of the log are found next to the first file, under its name with a suffix.
     """
     return _read(path, *newer).problems
 
@@ -207,10 +207,10 @@ class _Chain:
         self.last = LogSeal()  # the last unchanged line
         self._seal = seal
         self._place = ("", 0)
-        self._seq = 0  # of the last line, sound or not
+        self._seq = 0  # the number of the last line, sound or not
         self._hashes: set[str] = set()  # the hashes that the next line may name: two where the last was changed
-        # Lines that are not sound; they are forgiven when the record behind them says that they were torn, and each
-        # is the beginning of a record that was to come.
+        # Damaged lines; they are no problem if the next record says that they were torn and each is the beginning
+        # of the record that was expected.
         self._doubts: list[Problem] = []
         self._doubted = hashlib.sha256()
         self._forgivable = True
@@ -241,7 +241,7 @@ class _Chain:
         self._hashes = {claimed, hashlib.sha256(line[:-_TAIL]).hexdigest()}
 
     def _settle(self, record: AuditRecord) -> None:
-        """See whether this record says that the lines before it were torn."""
+        """Check whether this record says that the lines before it were torn."""
         torn = record.fields.get("torn") if record.fields.get("event") in OWN_EVENTS else None
         known = isinstance(torn, dict) and torn.get("sha256") == self._doubted.hexdigest()
         if self._doubts and known and record.prev == self.last.hash:
@@ -269,7 +269,7 @@ class _Chain:
         self.last, self._seq, self._hashes = LogSeal(record.seq, record.hash), record.seq, {record.hash}
 
     def compare(self) -> None:
-        """See that the log has come as far as its seal says."""
+        """Check that the log has come as far as its seal says."""
         if self._seal is None:
             self._note("there is no seal next to this file, so a missing end would not be seen")
         elif self._seal.seq > self._seq:
@@ -280,7 +280,7 @@ class _Chain:
 
 
 def _may_be_torn(line: bytes, seq: int) -> bool:
-    """Whether a crash may have left a line of a record that was to have this number."""
+    """Whether a line may be what a crash left of the record with this number."""
     begins = f'{{"seq":{seq},"time":"'.encode()
     return bool(line) and (line.startswith(begins) or begins.startswith(line))
 

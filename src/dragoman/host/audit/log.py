@@ -1,9 +1,9 @@
 """Logs requests and decisions before they take effect, in a file in which every change is noticed.
 
 `AuditLog.record` appends one line to the chain that `chain.py` describes.  A record that allows an operation is
-on the disk itself before the operation; a log that cannot be written raises `AuditError`, which means no.  Secrets
-are taken out here, at the sink.  Writers share the log through a lock on its seal.  A line that a crash tore is
-kept; the `repaired` record behind it says so and carries the chain on.
+synced to the disk before the operation; if the log cannot be written, it raises `AuditError` and the operation is
+denied.  Secrets are removed here.  Writers share the log through a lock on its seal.  A line torn by a crash is
+kept; the `repaired` record after it says so and continues the chain.
 """
 
 import asyncio
@@ -40,20 +40,20 @@ MAX_TEXT, MAX_RECORD, MAX_ITEMS, MAX_DEPTH = 4000, 16_000, 256, 12  # limits of 
 
 
 class AuditError(Error):
-    """The audit log cannot be written, so nothing may be done that it would have to tell of."""
+    """The audit log cannot be written, so no operation that it would record may be done."""
 
 
 class AuditLog:
     """Appends records to a log that several threads and processes may share; without the environment's secrets.
 
-    A log that another program moved away is begun anew, in the same chain.
+    If another program moves the log away, a new file continues the same chain.
     """
 
     def __init__(self, path: str | os.PathLike[str], redactor: Redactor | None = None) -> None:
         self.path = Path(path)
         self.redactor = redactor or Redactor.of_environment()
         self._turn = threading.Lock()
-        self._process = 0  # whose descriptors these are: a lock does not hold between a process and its fork
+        self._process = 0  # the process of the descriptors: a lock does not hold between a process and its fork
         self._fd = self._seal_fd = -1
         self._last, self._size = LogSeal(), -1  # the last record we know of, and the file's size behind it
         self._failure = ""
@@ -65,19 +65,19 @@ class AuditLog:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; the next record opens it again."""
+        """Close the file; the next record opens it again."""
         with self._turn:
             self._let_go()
 
     async def record(self, event: Mapping[str, object], *, durable: bool | None = None) -> str:
-        """Append a record without holding up the event loop; gives its hash once it is written.
+        """Append a record without blocking the event loop; returns its hash once it is written.
 
-        What allows something (`decision` is `allow`) is on the disk itself by then; `durable` says otherwise.
+        A record that allows something (`decision` is `allow`) is synced by then, unless `durable` says otherwise.
         """
         return await asyncio.to_thread(self.append, event, durable=durable)
 
     def append(self, event: Mapping[str, object], *, durable: bool | None = None) -> str:
-        """Append a record; gives its hash."""
+        """Append a record; returns its hash."""
         if event.get("event") in OWN_EVENTS or not event.keys().isdisjoint(OWN_FIELDS):
             raise ValueError(f"the events {OWN_EVENTS} and the fields {OWN_FIELDS} are the log's own")
         clean = cleaned(event, self.redactor)
@@ -93,7 +93,7 @@ class AuditLog:
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
-        """Keep every other writer out, and have the file open that is at the path now."""
+        """Lock out every other writer, and open the file that is at the path now."""
         if self._process != os.getpid():
             self._let_go()
             self._process = os.getpid()
@@ -105,7 +105,7 @@ class AuditLog:
                 raise AuditError(f"another process holds the audit log {self.path}")
             if _is_at(self._seal_fd, seal):
                 break
-            self._let_go()  # somebody took the seal away while we waited for it
+            self._let_go()  # somebody removed the seal while we waited for the lock
         try:
             if self._fd < 0 or not _is_at(self._fd, self.path):
                 self._drop_log()
@@ -136,7 +136,7 @@ class AuditLog:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, size)
             raise
-        if durable or size == 0:  # an empty log beside a seal would look as if somebody had taken the log away
+        if durable or size == 0:  # an empty log beside a seal would look as if somebody had removed the log
             self._sync()
         os.pwrite(self._seal_fd, self._last.written(), 0)
         self._size = size + len(lines)
@@ -150,16 +150,16 @@ class AuditLog:
             raise
 
     def _catch_up(self, size: int) -> bytes:
-        """Find the log's end by the file and the seal; returns the records that must be written first."""
+        """Find the log's end in the file and the seal; returns the records that must be written first."""
         sealed = read_seal(self._seal_fd)
         if size == 0:
             self._last = sealed or LogSeal()
             os.pwrite(self._seal_fd, self._last.written(), 0)
-            os.fsync(self._seal_fd)  # from now on an empty seal is a spoilt one
+            os.fsync(self._seal_fd)  # from now on, an empty seal counts as spoilt
             return self._line({"event": "start", "continues": self._last.seq})
         found, rest = last_record(self._fd, size)
         line_break = b"\n" if rest and not rest.endswith(b"\n") else b""
-        if (whole := read_line(rest + line_break)) is not None:  # nothing but its line break was torn off
+        if (whole := read_line(rest + line_break)) is not None:  # only its line break was torn off
             found, rest = whole, b""
         self._last = LogSeal(found.seq, found.hash) if found else LogSeal()
         wrong: Document = {}
@@ -175,7 +175,7 @@ class AuditLog:
         return line_break + self._line({"event": "repaired" if found else "start", **wrong})
 
     def _line(self, fields: Mapping[str, object]) -> bytes:
-        """The next line of the chain, which is its last from now on."""
+        """The next line of the chain, which becomes the last one."""
         seq, prev = self._last.seq + 1, self._last.hash
         now = datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
         line, digest = line_of({"seq": seq, "time": now, **fields, "prev": prev})
@@ -194,14 +194,14 @@ def default_path() -> Path:
 
 def cleaned(event: Mapping[str, object], redactor: Redactor) -> Document:
     """An event as it is written: plain JSON of bounded size, without secrets."""
-    # Cut twice: what the first cut leaves of a secret lies beyond the second.
+    # Cut twice: the rest of a secret that the first cut leaves is beyond the second cut.
     plain = redactor.value(_Cut(4 * MAX_TEXT, 4 * MAX_RECORD).plain(event))
     clean: Document = _Cut(MAX_TEXT, MAX_RECORD).plain(plain)
     return clean
 
 
 class _Cut:
-    """Makes plain JSON of a value, with so many characters of each text and of all of them."""
+    """Makes plain JSON of a value, with a limit for each text and for all of them."""
 
     def __init__(self, most: int, left: int) -> None:
         self._most = most
@@ -237,7 +237,7 @@ class _Cut:
 
 
 def _open(path: Path, flags: int) -> int:
-    """Open one of our own files, made on the first use; never a link, never anybody else's."""
+    """Open one of our own files, created on first use; never a link or another user's file."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:

@@ -32,12 +32,12 @@ _BEGINNINGS = (
     *("do[opr]_v1_", "shp[a-z]{2,3}_", "sq0[a-z]{3}-", "EAAA", "EZ[AT]K", "shippo_[a-z]{4}_", "FLWSECK"),
     *("key-(?=[0-9a-f]{32})", "secret_(?=[A-Za-z0-9]{40})", "pscale_[a-z]{2,8}_", "sbp_", "sb_secret_", "SG\\."),
     *("nfp_(?=[A-Za-z0-9]{30})", "vc[apr]_(?=[A-Za-z0-9]{20})", "rdme_", "waka_"),
-    # Ordinary names begin like these, too, but seldom hold a digit.
+    # Ordinary names begin like these too, but seldom contain a digit.
     *(f"{name}(?=[A-Za-z_-]{{0,64}}[0-9])" for name in ("sk-", "rk-", "pk-", "sess-", "pplx-", "xai-", "csk-")),
 )
 _TOKENS = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_BEGINNINGS)})[\w.-]{{16,}}+={{0,2}}", re.ASCII)
 
-# A pattern, and the part of it that stays.
+# A pattern, and the part of it that is kept.
 _LOOKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.DOTALL), kept)
     for pattern, kept in (

@@ -1,7 +1,7 @@
 """Secrets that are recognised by the text before them: a name, a header, an option, a program.
 
-A text is read from left to right.  Where a name says nothing of its value, reading goes on right behind the name:
-`note: password=x` and `--env=KEY=x` have a name within a value.  Every pattern takes linear time.
+A text is read from left to right.  After a name whose value is not secret, reading goes on right behind the name,
+because `note: password=x` and `--env=KEY=x` have a name within a value.  Every pattern takes linear time.
 """
 
 import re
@@ -129,7 +129,7 @@ def names_secret(name: str) -> bool:
 
 
 def tells_nothing(name: str, value: str) -> bool:
-    """Whether the value of such a name is no secret: a word such as `none`, a variable, a count, a key's place."""
+    """Whether the value of such a name is not secret: a word such as `none`, a variable, a count, a key's path."""
     bare = value.strip("\"'`")
     if _EMPTY.fullmatch(bare) or (_COUNTED.search(name) and _NUMBER.fullmatch(bare)):
         return True
@@ -168,7 +168,7 @@ def _without_values(text: str, pattern: re.Pattern[str]) -> str:
 
 
 def _is_name(found: re.Match[str]) -> bool:
-    """Whether a value follows; of two words with a comma between them only an option's, or a function's first."""
+    """Whether a value follows; after a comma, only the value of an option or of a function's first argument."""
     opening = found.string[max(0, found.start() - 2) : found.start()]
     return "," not in found[2] or found[1].startswith("-") or opening.startswith("(")
 

@@ -1,4 +1,4 @@
-"""Removes secrets from log records, by whatever way they came in.
+"""Removes secrets from log records, wherever they come from.
 
 A secret is recognised by its known value (`Redactor.add`), by its form (`looks`), or by the text before it
 (`named`).
@@ -16,8 +16,8 @@ from .looks import REDACTED, without_looks
 from .named import names_secret, tells_nothing, without_named
 
 SHORTEST = 6  # a known value of fewer characters would also take out innocent text
-CONTEXT = 100  # characters looked at of each word before a word
-FIRST_WORDS = 6  # of a command, with the text that may stand between its name and a password
+CONTEXT = 100  # characters read of each word before a word
+FIRST_WORDS = 6  # words of a command that may stand between its name and a password
 
 
 class Redactor:
@@ -30,7 +30,7 @@ class Redactor:
             self.add(secret)
 
     def add(self, secret: str) -> None:
-        """Take this value out from now on, also where it is percent-encoded or in base64."""
+        """Remove this value from now on, also in percent-encoding and Base64."""
         if len(secret) < SHORTEST:
             return
         encoded = secret.encode("utf-8", "surrogatepass")
@@ -42,20 +42,20 @@ class Redactor:
 
     @classmethod
     def of_environment(cls, env: Mapping[str, str] = os.environ) -> Self:
-        """Takes out the values of variables whose names say that they are secret; a path or a number is none."""
+        """A redactor of the variables whose names say that they are secret; paths and numbers do not count."""
         named = [value for name, value in env.items() if is_secret_name(name)]
         return cls(value for value in named if not value.startswith(("/", "~/")) and not value.isdigit())
 
     def text(self, text: str) -> str:
-        """Give a text with its secrets replaced."""
+        """The text with all secrets replaced."""
         return without_named(without_looks(self.known(text)))
 
     def known(self, text: str) -> str:
-        """Give a text with the secrets replaced whose values are known, and nothing else changed."""
+        """The text with only the known secret values replaced."""
         return self._pattern.sub(REDACTED, text) if self._pattern else text
 
     def value(self, value: object) -> Any:
-        """A JSON-like value without its secrets: by the names they have, by what precedes them, by their look."""
+        """A JSON-like value without secrets, which are recognised by name, by the text before them or by form."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -73,7 +73,7 @@ class Redactor:
         return value if is_told else REDACTED
 
     def _items(self, items: list[object] | tuple[object, ...]) -> list[object]:
-        """A list such as an argv, where a word may say what the next one is."""
+        """A list such as an argv, in which a word may name the next one."""
         clean: list[object] = []
         words: list[str] = []
         for item in items:
@@ -87,7 +87,7 @@ class Redactor:
         return clean
 
     def _word(self, word: str, before: list[str]) -> str:
-        """A word of a command without its secrets, which the words before it may tell of."""
+        """A word of a command without its secrets, judged by the words before it."""
         context = " ".join((before[0], *before[1:][-FIRST_WORDS:])) + " "
         quoted = f"'{word}'" if " " in word and "'" not in word else word
         alone, shown = self.text(context), self.text(context + quoted)

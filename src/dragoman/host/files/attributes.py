@@ -5,7 +5,7 @@ import os
 
 from .linux import UNSUPPORTED
 
-_NOT_KEPT = ("security.capability", "security.ima", "security.evm")  # vouch for the old content
+_NOT_KEPT = ("security.capability", "security.ima", "security.evm")  # the attributes that vouch for the old content
 
 
 def keep_attributes(old: int, new: int) -> None:
@@ -15,7 +15,7 @@ def keep_attributes(old: int, new: int) -> None:
     try:
         os.fchown(new, status.st_uid, status.st_gid)
     except PermissionError:
-        mode &= ~0o070 | (mode & 0o007) << 3  # the group is another one: it gets the rights of everybody
+        mode &= ~0o070 | (mode & 0o007) << 3  # the group differs: it gets the rights of everybody
     if hasattr(os, "listxattr"):
         _keep_extended_attributes(old, new)
     os.fchmod(new, mode)

@@ -1,4 +1,4 @@
-"""The errors for files that agents get: three codes, and `data.kind` for programs.
+"""The errors about files that agents get: three codes, and `data.kind` for programs.
 
     -32602 InvalidParams     ask for something else: bad_path, relative_path, outside_workspace, too_many_links,
                              not_a_file, not_a_directory, too_large, binary, encoding, read_only, access_denied,
@@ -6,8 +6,8 @@
     -32002 ResourceNotFound  there is no such file
     -32603 InternalError     the machine failed: no_space, busy, io_error, no_journal
 
-`data.uri` is the path as the agent named it; nothing else of this machine is told, so that an error says nothing
-about what lies outside the workspace, not even whether it is there.
+`data.uri` is the path as the agent named it.  An error reveals nothing else of this machine, not even whether a
+file outside the workspace exists.
 """
 
 import errno
@@ -64,7 +64,7 @@ _KINDS = {
 
 
 class FileRefused(Exception):
-    """Says which of the kinds it is, where the path the agent named is not known."""
+    """An error of one of these kinds, raised where the path that the agent named is not known."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

@@ -9,10 +9,10 @@
     _dragoman/fs/apply_edits        ApplyEditsRequest      -> ApplyEditsResponse
     _dragoman/fs/watch              WatchRequest           -> WatchResponse
     _dragoman/fs/unwatch            UnwatchRequest         -> UnwatchResponse
-    _dragoman/fs/changed            WatchNews                 the other way: what has changed
+    _dragoman/fs/changed            WatchNews                 from host to agent: the changes
 
-Paths are absolute.  `expectedSha256` is the SHA-256 of the file's bytes in hexadecimal digits: when the file is
-another one by then, nothing is written and the error's `data.kind` is "changed".
+Paths are absolute.  `expectedSha256` is the SHA-256 of the file's bytes in hexadecimal digits: if the file has
+changed, nothing is written and the error's `data.kind` is "changed".
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ EntryKind = Literal["file", "directory", "symlink", "other"]
 
 
 class ReadFileRequest(Model, kw_only=True):
-    """Lines `start_line` to `end_line`, counted from 1, both included; all of them when not said."""
+    """Lines `start_line` to `end_line`, counted from 1, both included; by default all lines."""
 
     session_id: SessionId
     path: str
@@ -36,7 +36,7 @@ class ReadFileRequest(Model, kw_only=True):
 
 
 class ReadFileResponse(Model, kw_only=True):
-    """`truncated` when there was more than one answer can hold; `total_lines` are those of the whole file."""
+    """`truncated` if one answer could not hold all; `total_lines` counts the lines of the whole file."""
 
     content: str
     encoding: str
@@ -71,7 +71,7 @@ class ReadBinaryRequest(Model, kw_only=True):
 
 
 class ReadBinaryResponse(Model, kw_only=True):
-    """`data` is base64 on the wire; `size` is that of the whole file."""
+    """`data` is base64 on the wire; `size` is the size of the whole file."""
 
     data: bytes
     size: int
@@ -99,32 +99,32 @@ class DirectoryEntry(Model, kw_only=True):
 
 
 class ListDirectoryResponse(Model, kw_only=True):
-    """By name; `truncated` when there are more than were asked for, or names that are no UTF-8."""
+    """Entries by name; `truncated` if entries beyond the limit, or with names that are not UTF-8, are left out."""
 
     entries: Sequence[DirectoryEntry]
     truncated: bool
 
 
 class CreateDirectoryRequest(Model, kw_only=True):
-    """Makes the directories above it as well."""
+    """Creates a directory and those above it."""
 
     session_id: SessionId
     path: str
 
 
 class CreateDirectoryResponse(Model, kw_only=True):
-    created: bool  # false: it was there
+    created: bool  # false: it existed
 
 
 class Replacement(Model, kw_only=True):
-    """`old_text` must be in the file exactly once."""
+    """A replacement; `old_text` must occur in the file exactly once."""
 
     old_text: str
     new_text: str
 
 
 class WriteEdit(Model, tag_field="type", tag="write", kw_only=True):
-    """Give a file this content, whether it is there or not."""
+    """Write a file with this content, whether it exists or not."""
 
     path: str
     content: str
@@ -151,7 +151,7 @@ FileEdit = WriteEdit | ReplaceEdit | DeleteEdit
 
 
 class ApplyEditsRequest(Model, kw_only=True):
-    """Changes several files: all of them, or none."""
+    """Changes several files: all of them or none."""
 
     is_verbatim: ClassVar[bool] = True
 
@@ -171,7 +171,7 @@ class ApplyEditsResponse(Model, kw_only=True):
 
 
 class WatchRequest(Model, kw_only=True):
-    """A directory, with all below it unless not `recursive`."""
+    """Watches a directory, and if `recursive` everything below it."""
 
     session_id: SessionId
     path: str
@@ -184,7 +184,7 @@ class FileChange(Model, kw_only=True):
 
 
 class FilesChanged(Model, kw_only=True):
-    """`overflow` when there were more changes than are told; look for yourself."""
+    """The changes; with `overflow`, some are missing, and the agent has to look for itself."""
 
     changes: Sequence[FileChange]
     overflow: bool = False
@@ -204,7 +204,7 @@ class UnwatchResponse(Model, kw_only=True):
 
 
 class WatchNews(Model, kw_only=True):
-    """`ended` when there is nothing left to watch, and no more news."""
+    """`ended` if the directory is gone; it is the last message."""
 
     session_id: SessionId
     watch_id: str

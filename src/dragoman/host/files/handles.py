@@ -1,7 +1,7 @@
-"""Files a workspace has opened for somebody: first the object, then the permission, then the deed.
+"""Opened files of a workspace: a file is opened first, then permitted, then read or written.
 
-A handle stands for what it was opened on, not for a path: what `path` and `operation` say is what `read` reads and
-`commit` writes.  Closing one while a thread still works with it only makes that thread stop soon.
+A handle stands for the opened file, not for a path: `read` and `commit` use exactly the file that `path` and
+`operation` name.  Closing a handle while a thread works with it makes that thread stop soon.
 """
 
 import errno
@@ -33,11 +33,11 @@ Save = Callable[[str, str], bool]
 
 
 class Handle:
-    """Something opened; a context manager that closes it."""
+    """An opened file or directory; a context manager that closes it."""
 
     def __init__(self, named: str, entry: Entry, path: str) -> None:
         self._named, self._entry = named, entry
-        self.path = path  # where it really is
+        self.path = path  # its real path
 
     def close(self) -> None:
         """Release the open directory; nothing is written."""
@@ -72,7 +72,7 @@ class OpenFile(Handle):
             fd = open_regular(self._entry.name, dir_fd)
             try:
                 named = os.stat(self._entry.name, dir_fd=dir_fd, follow_symlinks=False)
-                if not os.path.samestat(os.fstat(fd), named):  # replaced just now: the path would be another file's
+                if not os.path.samestat(os.fstat(fd), named):  # just replaced: the path would be another file's
                     raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
                 self.path = self._entry.path()
             except BaseException:
@@ -97,12 +97,12 @@ class OpenFile(Handle):
             return os.fstat(fds[0]).st_size if fds else len((self._buffer or "").encode())
 
     def load(self) -> None:
-        """Take the editor's text, now and in this thread; else `read` takes it."""
+        """Take the editor's text now, in this thread; otherwise `read` takes it."""
         self._buffer = self._overlay(self.path) if self._overlay else None
         self._has_looked = True
 
     def read(self, line: int | None = None, limit: int | None = None, *, encoding: str | None = None) -> str:
-        """At most `limit` lines from `line` on, counted from 1 (0 is taken for 1); all of them when not said."""
+        """At most `limit` lines from `line` on, counted from 1 (0 counts as 1); by default all lines."""
         start = max(line or 1, 1)
         stop = None if limit is None else start + limit - 1
         return self._window(encoding, start, stop, is_part=line is not None or limit is not None).content
@@ -110,7 +110,7 @@ class OpenFile(Handle):
     def window(
         self, start_line: int | None = None, end_line: int | None = None, *, encoding: str | None = None
     ) -> Window:
-        """Lines from one to another, both included; what one answer cannot hold is left out, and that is said."""
+        """Lines from one to another, both included; the result says if lines beyond one answer are left out."""
         return self._window(encoding, max(start_line or 1, 1), end_line, counting=True, cutting=True)
 
     def _window(
@@ -137,7 +137,7 @@ class OpenFile(Handle):
             return texts.window(pieces, used, start=start, stop=stop, counting=counting, cutting=cutting)
 
     def read_bytes(self, offset: int = 0, length: int | None = None) -> bytes:
-        """Its bytes on the disk, from an offset on."""
+        """The bytes on the disk, from an offset on."""
         with answering(self._named):
             wanted = max(self.size - offset, 0) if length is None else length
             if wanted > MAX_BINARY:
@@ -150,7 +150,7 @@ class OpenFile(Handle):
             return bytes(data[:wanted])
 
     def digest(self) -> str:
-        """The SHA-256 of its bytes, which a later write can require."""
+        """The SHA-256 of the bytes, which a later write can require."""
         with answering(self._named):
             return digest_of(self._chunks())
 
@@ -170,7 +170,7 @@ class Written(Struct, frozen=True):
 
 
 class Target(Handle):
-    """A file about to be written: there, or to be made."""
+    """A file about to be written, whether it exists or not."""
 
     def __init__(
         self,
@@ -199,13 +199,13 @@ class Target(Handle):
 
     @property
     def exists(self) -> bool:
-        """Whether there is a file to replace."""
+        """Whether the file exists."""
         return self._edit.exists
 
     def operation(self, content: str | bytes, *, encoding: str | None = None) -> FileWrite:
         """The operation of writing this content, for the permission decision.
 
-        What is there now is what is asked about: another file, or another content, is refused from here on.
+        The question is about the current file: if it is replaced or changed afterwards, the write is refused.
         """
         if not self._has_looked:
             self.look()
@@ -214,14 +214,14 @@ class Target(Handle):
         return FileWrite(path=self.path, digest=digest, creates=not self.exists)
 
     def look(self, *, encoding: str | None = None) -> Seen:
-        """The current file, without unsaved changes, to be shown; from here on only this one can be replaced."""
+        """The current file, without unsaved changes, to be shown; from now on, only this one can be replaced."""
         with answering(self._named):
             seen = self._edit.look(encoding)
         self._has_looked = True
         return seen
 
     def show_buffer(self) -> str | None:
-        """The editor's unsaved text, to be shown; from here on only this text can be replaced in the editor."""
+        """The editor's unsaved text, to be shown; from now on, only this text can be replaced in the editor."""
         self._buffer = self.buffer()
         return self._buffer
 
@@ -243,7 +243,7 @@ class Target(Handle):
             return None if self._entry.missing else digest_at(dir_fd, self._entry.name)
 
     def commit(self, content: str | bytes, *, encoding: str | None = None) -> Written:
-        """Replace the file, or make it: at once, and on the disk when this returns; or give it to the editor."""
+        """Replace or create the file in one step, synced when this returns; or give the text to the editor."""
         if isinstance(content, str) and (taken := self.offer(content)):
             return taken
         return self.write(content, encoding=encoding)
@@ -267,8 +267,8 @@ class Target(Handle):
             raise FileRefused("changed")
 
     def write(self, content: str | bytes, *, encoding: str | None = None) -> Written:
-        """Replace the file on the disk, or make it there."""
-        with answering(self._named), self._entry:  # which says so if it is closed
+        """Replace or create the file on the disk."""
+        with answering(self._named), self._entry:  # raises if it is closed
             self._edit.content = _encoded(content, encoding)
             return Written(len(self._edit.content), write_one(self._edit, self._journal, self._mode))
 
@@ -278,7 +278,7 @@ def _encoded(content: str | bytes, encoding: str | None) -> bytes:
 
 
 class Directory(Handle):
-    """A directory, there or to be made."""
+    """A directory, whether it exists or not."""
 
     def __init__(self, named: str, entry: Entry, path: str, journal: Journal) -> None:
         super().__init__(named, entry, path)
@@ -289,7 +289,7 @@ class Directory(Handle):
 
     @property
     def operation(self) -> FileRead | FileWrite:
-        """The operation of listing or making it, for the permission decision."""
+        """The operation of listing or creating it, for the permission decision."""
         if self.exists:
             return FileRead(path=self.path)
         return FileWrite(path=self.path, digest=digest_of([]), creates=True)
@@ -315,7 +315,7 @@ class Directory(Handle):
             os.close(fd)
 
     def create(self) -> bool:
-        """Make it, and those above it; false when it was there."""
+        """Create it and those above it; false if it existed."""
         with answering(self._named):
             if not self._entry.root.writable:
                 raise FileRefused("read_only")
@@ -323,7 +323,7 @@ class Directory(Handle):
 
 
 def _described(entry: "os.DirEntry[str]") -> DirectoryEntry | None:
-    """Its entry; None when no request could name it, or it is gone."""
+    """An entry of the listing; None if it is gone, or if no request could name it."""
     try:
         return _entry(entry)
     except (FileRefused, FileNotFoundError):

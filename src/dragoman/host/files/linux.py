@@ -8,17 +8,17 @@ import platform
 import sys
 from typing import Any
 
-# The errors of a call that a file system, or this kernel, does not have.
+# The errors of a call that the file system or the kernel does not support.
 UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP}
 
-BENEATH, NO_MAGICLINKS = 0x08, 0x02  # how openat2 resolves
-_NO_REPLACE, _EXCHANGE = 1, 2  # how renameat2 renames
+BENEATH, NO_MAGICLINKS = 0x08, 0x02  # flags of openat2
+_NO_REPLACE, _EXCHANGE = 1, 2  # flags of renameat2
 
-_OPENAT2 = 437  # on every machine
+_OPENAT2 = 437  # the same on every architecture
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276}
 _EMPTY_PATH, _BIRTH = 0x1000, 0x800  # statx: of the descriptor itself; the time it was made
 
-# File systems whose regular files are doors into the kernel: reading one may never end, or do something.
+# File systems whose regular files are interfaces of the kernel: reading one may never end, or have an effect.
 _PSEUDO = {
     0x9FA0,  # proc
     0x62656572,  # sysfs
@@ -57,12 +57,12 @@ def exchange(dir_fd: int, one: str, other: str) -> None:
 
 
 def rename_new(dir_fd: int, old: str, new: str) -> None:
-    """Rename to a name nothing has; raises FileExistsError when something has it."""
+    """Rename to a free name; raises FileExistsError if it is not free."""
     _rename(dir_fd, old, new, _NO_REPLACE)
 
 
 def sync_filesystem(fd: int) -> None:
-    """Have everything of the file system a file is on on the disk."""
+    """Sync the whole file system that a file is on."""
     if sys.platform != "linux":
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     if ctypes.CDLL(None, use_errno=True).syncfs(fd) < 0:
@@ -70,8 +70,10 @@ def sync_filesystem(fd: int) -> None:
 
 
 def born(fd: int) -> int:
-    """When a file or directory was made, in ns; 0 where nobody knows.  With the inode, which is soon used again, it
-    tells one that was removed from another that was made in its place."""
+    """The time at which a file or directory was created, in ns; 0 if it is unknown.
+
+    Inode numbers are soon reused; with the time, a removed file can be told from one created in its place.
+    """
     if sys.platform != "linux" or not hasattr(_libc(), "statx"):
         return 0
     about = ctypes.create_string_buffer(256)
@@ -83,7 +85,7 @@ def born(fd: int) -> int:
 
 
 def is_pseudo(fd: int) -> bool:
-    """Whether a file belongs to the kernel rather than to a disk."""
+    """Whether a file is an interface of the kernel and not on a disk."""
     if sys.platform != "linux":
         return False
     about = ctypes.create_string_buffer(256)

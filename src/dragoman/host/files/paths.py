@@ -1,16 +1,16 @@
-"""Where a path leads, decided on open descriptors.
+"""Resolves paths on open descriptors.
 
-A workspace's directories are opened once, when it is made, and never looked up again: a directory that takes one
-of their names later is not used.  The path an agent names only picks the directory to start from, by whole
-components; from there on every step is taken from one descriptor to the next:
+A workspace's directories are opened once, when the workspace is created, and never looked up again: a directory
+that gets one of their names later is not used.  The path that an agent names only selects the directory to start
+from, by whole components; from there on, every step goes from one descriptor to the next:
 
-* `openat2` with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS, where the kernel has it and the way is a plain one;
-* else a walk that opens one component at a time with O_NOFOLLOW.  It reads a symbolic link as text: a relative one
-  goes on from here, an absolute one (or one that climbs out) starts again from whichever of the workspace's
-  directories it names, and is refused when it names none.  `..` starts again from the directory the walk began in,
-  so that one moved away meanwhile leads nowhere.
+* `openat2` with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS, if the kernel has it and the path is a plain one;
+* otherwise a walk that opens one component at a time with O_NOFOLLOW.  It reads a symbolic link as text: a relative
+  one continues from here; an absolute one (or one that leads out) starts again from the workspace's directory that
+  it names, and is refused if it names none.  `..` starts again from the directory in which the walk began, so that
+  a directory moved away meanwhile cannot lead outside.
 
-Either ends in an `Entry`: a directory held open and a name in it.  Nothing outside is opened, nor even looked at.
+Both end in an `Entry`: a directory held open and a name in it.  Nothing outside is opened or even looked at.
 """
 
 import errno
@@ -27,9 +27,9 @@ from . import linux
 from .errors import FileRefused
 
 MAX_PATH = 4096  # bytes
-MAX_LINKS = 40  # symbolic links on one way, as the kernel has it
-MAX_STEPS = 10_000  # components opened on one way
-MAX_TRIES = 64  # when directories are renamed while the kernel looks
+MAX_LINKS = 40  # symbolic links in one path, as in the kernel
+MAX_STEPS = 10_000  # components opened for one path
+MAX_TRIES = 64  # tries while directories are being renamed
 
 Components = tuple[str, ...]
 
@@ -71,24 +71,24 @@ class Descriptors:
 
 @dataclass(frozen=True)
 class Root:
-    """A directory files may be in, held open; or one single file of it."""
+    """A directory held open whose files may be used; or a single file of it."""
 
     fd: int
     real: Components  # where the directory was when it was opened
-    names: tuple[Components, ...]  # the paths it goes by
+    names: tuple[Components, ...]  # the paths that lead to it
     writable: bool = True
     only: str = ""  # the single file
 
     @property
     def place(self) -> Place:
-        """The directory for others to use for as long as this is open."""
+        """The directory, for use while this is open."""
         return Place(self.fd, "/" + "/".join(self.real), "/" + "/".join(self.names[-1]))
 
 
 class Entry:
-    """A name in a directory that is held open; the name is no link, unless links were not to be followed.
+    """A name in a directory held open; the name is not a link unless links were not to be followed.
 
-    In a `with` block it gives the directory's descriptor, which stays open for as long as the block runs.
+    A `with` block gives the directory's descriptor, which stays open until the block ends.
     """
 
     def __init__(
@@ -102,9 +102,9 @@ class Entry:
     ) -> None:
         self.root = root
         self.name = name  # empty: the directory itself
-        self.status = status  # of the entry with that name, if there is one
-        self.missing = missing  # directories to be made below this one, in which the name is to be
-        self._trail = trail  # from the root to the directory, where the system cannot tell
+        self.status = status  # the status of the entry with that name, if there is one
+        self.missing = missing  # directories to be created between this one and the name
+        self._trail = trail  # from the root to the directory, if the system cannot tell
         self._descriptors = Descriptors(fd, os.dup(root.fd))
         self.close = self._descriptors.close
 
@@ -115,7 +115,7 @@ class Entry:
         self._descriptors.__exit__()
 
     def path(self) -> str:
-        """Where this really is, now; refused when it is no longer inside its root."""
+        """The present real path; refused if it is no longer inside its root."""
         with self._descriptors as (fd, top_fd):
             here = path_of(fd)
             top = path_of(top_fd) or "/".join(("", *self.root.real))
@@ -129,14 +129,14 @@ class Entry:
 
 
 def open_root(directory: Path | Place) -> Root:
-    """Open a directory, from here on known by the path it was named by and by its real one."""
+    """Open a directory, which is then known by the given path and by its real one."""
     place = directory.again() if isinstance(directory, Place) else open_place(directory, os.O_DIRECTORY)
     names = (components(path) for path in (place.path, place.named) if path)
     return Root(place.fd, components(place.path), tuple(dict.fromkeys(names)))
 
 
 def open_exception(path: Path, writable: bool) -> Root:
-    """Open a tree, or the directory of a single file, which need not be there yet."""
+    """Open a directory tree, or the directory of a single file, which need not exist yet."""
     real = os.path.realpath(path)
     if os.path.isdir(real):
         tree = open_root(path)
@@ -151,7 +151,7 @@ def open_exception(path: Path, writable: bool) -> Root:
 def open_beneath(root: Place, path: str) -> Place:
     """Open a directory below a place, which no link on the way leads out of.
 
-    `path` is absolute, and begins with one of the paths the place goes by.  Raises Refused or OSError.
+    `path` is absolute and begins with one of the place's paths.  Raises Refused or OSError.
     """
     roots = Roots([open_root(root)])
     try:
@@ -169,7 +169,7 @@ def open_beneath(root: Place, path: str) -> Place:
 
 
 class Roots:
-    """All that a workspace may touch."""
+    """All directories and files that a workspace may use."""
 
     def __init__(self, roots: Sequence[Root], *, use_openat2: bool = True) -> None:
         self.roots = tuple(roots)
@@ -181,7 +181,7 @@ class Roots:
         self._descriptors.close()
 
     def find(self, path: str, *, relative: bool = False, follow: bool = True) -> Entry:
-        """Where a path leads; a link it ends in is followed, or is itself what is meant."""
+        """The entry that a path leads to; a link at its end is followed, unless the link itself is meant."""
         parts = _checked(path)
         with self._descriptors:
             if path.startswith("/"):
@@ -197,7 +197,7 @@ class Roots:
         return entry
 
     def _start(self, parts: list[str]) -> tuple[Root, list[str]]:
-        """The root an absolute path starts in and the rest of it; where several fit, the innermost."""
+        """The root in which an absolute path starts, and the rest of it; if several fit, the innermost."""
         while True:
             fitting = [
                 (len(name), root) for root in self.roots for name in root.names if tuple(parts[: len(name)]) == name
@@ -208,12 +208,12 @@ class Roots:
             if ".." not in parts:
                 raise FileRefused("outside_workspace")
             up = parts.index("..")
-            if tuple(parts[:up]) not in self._ancestors:  # who knows where that leads
+            if tuple(parts[:up]) not in self._ancestors:  # its target is unknown
                 raise FileRefused("outside_workspace")
             parts = parts[: max(up - 1, 0)] + parts[up + 1 :]
 
     def _find_quickly(self, root: Root, parts: list[str], follow: bool) -> Entry | None:
-        """The entry by one call to the kernel; None when it takes a walk to tell."""
+        """The entry by one call to the kernel; None if it needs a walk."""
         if not self._use_openat2 or root.only or ".." in parts[-1:]:
             return None
         way = "/".join(parts[:-1]) or "."
@@ -222,7 +222,7 @@ class Roots:
                 fd = linux.openat2(root.fd, way, DIRECTORY & ~os.O_NOFOLLOW, linux.BENEATH | linux.NO_MAGICLINKS)
                 break
             except OSError as exc:
-                if exc.errno in (errno.ENOSYS, errno.EPERM):  # an old kernel, or a sandbox that hides the call
+                if exc.errno in (errno.ENOSYS, errno.EPERM):  # an old kernel, or a sandbox that forbids the call
                     self._use_openat2 = False
                 elif exc.errno == errno.EAGAIN:
                     continue
@@ -301,9 +301,9 @@ class _Walk:
         self._enter(self._root)
 
     def _descend(self, name: str) -> bool:
-        """Go into a directory, or where a link leads; false when there is nothing of that name."""
+        """Enter a directory or the target of a link; false if the name does not exist."""
         try:
-            if self._root.only:  # of a single file's directory nothing else is lent; but the file may be a link
+            if self._root.only:  # nothing else in a single file's directory is lent; but the file may be a link
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             fd = os.open(name, DIRECTORY, dir_fd=self._fd)
         except FileNotFoundError:
@@ -335,7 +335,7 @@ class _Walk:
 
 
 def checked_name(path: str) -> str:
-    """A path that can be told to others; one that is no UTF-8 cannot."""
+    """A path for messages; raises if it is not UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError as exc:
@@ -354,7 +354,7 @@ def _checked(path: str) -> list[str]:
 
 
 def status_at(dir_fd: int, name: str) -> os.stat_result | None:
-    """The entry with a name in a directory, of a link the link itself; None when there is none."""
+    """The status of an entry in a directory, without following links; None if there is none."""
     try:
         return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     except FileNotFoundError:

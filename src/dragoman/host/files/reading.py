@@ -1,4 +1,4 @@
-"""Regular files opened and read, without waiting for anything and without following a link."""
+"""Opens and reads regular files without blocking and without following links."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def open_regular(name: str, dir_fd: int) -> int:
-    """Open a regular file of a directory; anything else is refused, and nothing is waited for."""
+    """Open a regular file of a directory without blocking; anything else is refused."""
     fd = os.open(name, _READ, dir_fd=dir_fd)
     if stat.S_ISREG(os.fstat(fd).st_mode) and not linux.is_pseudo(fd):
         return fd
@@ -36,7 +36,7 @@ def opened(name: str, dir_fd: int) -> Iterator[int]:
 def read_chunks(fd: int, offset: int = 0, *, until: Callable[[], bool] = lambda: False) -> Iterator[bytes]:
     """A file's bytes from an offset on, until `until` is true.
 
-    Bytes added meanwhile are not waited for; a file that has no size, yet something in it, may never end.
+    Bytes appended meanwhile are not read; a file with content but without a size may never end.
     """
     size = os.fstat(fd).st_size
     if not size and os.pread(fd, 1, 0) and not os.fstat(fd).st_size:
@@ -55,7 +55,7 @@ def digest_of(chunks: Iterable[bytes]) -> str:
 
 
 def digest_at(dir_fd: int, name: str) -> str | None:
-    """The SHA-256 of a file of a directory; None when there is none."""
+    """The SHA-256 of a file in a directory; None if there is none."""
     try:
         with opened(name, dir_fd) as fd:
             return digest_of(read_chunks(fd))

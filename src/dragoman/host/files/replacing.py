@@ -1,8 +1,8 @@
-"""One part of a text replaced, in the bytes of the file itself.
+"""Replaces one part of a text in the bytes of the file itself.
 
-Many encodings have several ways to write one character, or states in between: to decode a text and encode it again
-would change bytes nobody touched.  So the bytes of the part are found, only they are exchanged, and the result is
-decoded to see that it says what it should.
+Many encodings can write one character in several ways or have states between characters: decoding and encoding a
+whole text would change bytes outside the part.  So only the bytes of the part are replaced, and the result is
+decoded to check it.
 """
 
 import codecs
@@ -11,13 +11,13 @@ import re
 from .errors import FileRefused
 from .texts import decode, encode
 
-_STEP = 4096  # bytes decoded at a time, on the way to a character
+_STEP = 4096  # bytes decoded at a time while looking for a character
 _ASCII = b"\x1b(B"
-_ESCAPES = re.compile(rb"\x1b(?:\([BJ]|\$[@B])")  # of iso2022_jp: they say what the bytes after them mean
+_ESCAPES = re.compile(rb"\x1b(?:\([BJ]|\$[@B])")  # of iso2022_jp: they switch the meaning of the following bytes
 
 
 def replaced(data: bytes, encoding: str, old: str, new: str) -> bytes:
-    """Some bytes with one text in them replaced, which must be there exactly once, overlaps counted."""
+    """The bytes with one text replaced, which must occur exactly once, counting overlaps."""
     used, pieces = decode([data], encoding)
     text = "".join(pieces)
     at = text.find(old)
@@ -36,7 +36,7 @@ def replaced(data: bytes, encoding: str, old: str, new: str) -> bytes:
 
 
 def _offset(data: bytes, encoding: str, index: int) -> int:
-    """After how many bytes so many characters are decoded."""
+    """The number of bytes after which this many characters are decoded."""
     decoder = codecs.getincrementaldecoder(encoding)()
     at = count = 0
     step = _STEP

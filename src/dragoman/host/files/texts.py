@@ -1,4 +1,4 @@
-"""Text out of bytes, a window of lines at a time, in bounded memory and without changing a character.
+"""Decodes text, a window of lines at a time, in bounded memory and without changing a character.
 
 A line ends with a line feed; a carriage return before it, and a byte order mark at the start, are part of the text.
 """
@@ -22,7 +22,7 @@ _ENCODINGS = frozenset(
         *["big5", "euc_kr"],
     ]
 )
-_MARKED = {  # encodings a byte order mark at the start chooses among
+_MARKED = {  # encodings that a byte order mark at the start selects
     "utf-16": {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"},
     "utf-32": {codecs.BOM_UTF32_LE: "utf-32-le", codecs.BOM_UTF32_BE: "utf-32-be"},
 }
@@ -33,12 +33,12 @@ class Window(Struct, frozen=True):
 
     content: str
     encoding: str
-    total_lines: int | None  # of the whole text, where they were counted
-    truncated: bool  # there was more than one answer can hold
+    total_lines: int | None  # of the whole text, if they were counted
+    truncated: bool  # one answer could not hold all
 
 
 def encoding_named(name: str | None) -> str:
-    """The encoding of a name, under the name Python has for it; UTF-8 when none was named."""
+    """Python's name of an encoding; UTF-8 by default."""
     if name is None:
         return "utf-8"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,39}", name):
@@ -53,7 +53,7 @@ def encoding_named(name: str | None) -> str:
 
 
 def encode(text: str, encoding: str) -> bytes:
-    """The bytes of a text; a byte order mark is written only if the text, or the encoding itself, has one."""
+    """The bytes of a text; they have a byte order mark only if the text or the encoding has one."""
     try:
         return text.encode(encoding)
     except UnicodeEncodeError as exc:
@@ -61,12 +61,12 @@ def encode(text: str, encoding: str) -> bytes:
 
 
 def text_of(data: bytes, encoding: str | None = None) -> str:
-    """The text that some bytes are; refused when they are none."""
+    """The decoded text; refused if the bytes are not text."""
     return "".join(decode([data], encoding_named(encoding))[1])
 
 
 def decode(chunks: Iterable[bytes], encoding: str) -> tuple[str, Iterator[str]]:
-    """The encoding that is really used, and the text, piece by piece; refused when it is none."""
+    """The actual encoding, then the text piece by piece; refused if it is not text."""
     chunks = iter(chunks)
     head = next(chunks, b"")
     if head and (marks := _MARKED.get(encoding)):
@@ -103,8 +103,8 @@ def window(
 ) -> Window:
     """Lines `start` to `stop` of a text, both counted from 1 and both included.
 
-    Text beyond `MAX_TEXT` is refused, or left out when `cutting`.  Without `counting`, nothing after the
-    window is looked at.
+    Text beyond `MAX_TEXT` is refused, or left out if `cutting`.  Without `counting`, nothing after the window
+    is read.
     """
     kept: list[str] = []
     room = MAX_TEXT

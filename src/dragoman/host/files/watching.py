@@ -1,8 +1,8 @@
-"""Changes below a directory, as they happen; needs `watchfiles`.
+"""Reports changes below a directory as they happen; needs `watchfiles`.
 
-`watchfiles` follows symbolic links wherever they lead, so it is given every directory by itself, found without
-following any, and a new set of them when directories come or go.  A change is told by its path below the directory
-as it was opened, and only when no link is on the way to it.
+`watchfiles` follows symbolic links wherever they lead.  So it gets every directory by itself, found without
+following links, and a new set when directories come or go.  A change is reported by its path below the opened
+directory, and only if no link is on that path.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from .paths import MAX_TRIES, checked_name, status_at
 
 MAX_DIRECTORIES = 8192
 MAX_CHANGES = 4096  # kept for a slow reader
-QUIET, LONGEST = 50, 400  # ms: changes this close together are told together, but not for longer than that
+QUIET, LONGEST = 50, 400  # ms: changes this close are reported together, within the second limit
 
 _CREATED, _MODIFIED = 1, 2  # as watchfiles counts
 
@@ -69,13 +69,13 @@ class Changes:
         self._tell()
 
     def _tell(self) -> None:
-        with suppress(RuntimeError):  # the loop is gone, and its readers with it
+        with suppress(RuntimeError):  # the loop was closed, and its readers ended with it
             self._loop.call_soon_threadsafe(self._news.set)
 
 
 @asynccontextmanager
 async def watching(fd: int, path: str, named: str, *, recursive: bool = True) -> AsyncIterator[Changes]:
-    """Watch an open directory, which is at `path`; once entered, no change is missed."""
+    """Watch the open directory at `path`; once the block is entered, no change is missed."""
     try:
         watchfiles = importlib.import_module("watchfiles")
     except ImportError as exc:
@@ -134,7 +134,7 @@ class _Watch:
                     feed, batch = self._start()
                     found.update(self._inside(next(old, ())))
                     old.close()
-                    for directory in self._known - before:  # entries made in them before they were watched
+                    for directory in self._known - before:  # entries created in them before they were watched
                         found.update((name, "created") for name in self._names(directory))
                 if found:
                     self._tell(found)
@@ -146,7 +146,7 @@ class _Watch:
         self._changes.add({os.path.join(self._path, name).rstrip("/"): kind for name, kind in found.items()})
 
     def _start(self) -> tuple[Any, Any]:
-        """Watch all directories there are: a feed of changes, and the first of them; the watch is on by then."""
+        """Watch all present directories: a feed of changes, and the first batch; the watch is active by then."""
         for _ in range(MAX_TRIES):
             self._known = set(self._directories())
             feed = self._watch(
@@ -163,7 +163,7 @@ class _Watch:
             )
             try:
                 return feed, next(feed, None)
-            except FileNotFoundError:  # one of them is gone already
+            except FileNotFoundError:  # one of them was removed already
                 continue
         raise FileRefused("busy")
 
@@ -184,7 +184,7 @@ class _Watch:
     def _names(self, directory: str) -> list[str]:
         try:
             return [os.path.join(directory, name) for name in os.listdir(os.path.join(self._top, directory))]
-        except OSError:  # gone, or not for us to see
+        except OSError:  # removed, or not readable for us
             return []
 
     def _is_directory(self, name: str) -> bool:
@@ -195,15 +195,15 @@ class _Watch:
         return status is not None and stat.S_ISDIR(status.st_mode)
 
     def _others(self, batch: Iterable[tuple[int, str]], found: Iterable[str]) -> set[str]:
-        """Directories that have come or gone, or have been removed and made again, also within one batch.
+        """Directories that were created, removed or both, also within one batch.
 
-        One that was made again may have the old one's number, so what counts is that its name came or went.
+        A new directory may have the number of a removed one, so only the event of its name counts.
         """
         named = {os.path.relpath(path, self._top) for change, path in batch if change != _MODIFIED}
         return (named & self._known) | {name for name in found if self._is_directory(name) != (name in self._known)}
 
     def _inside(self, batch: Iterable[tuple[int, str]]) -> dict[str, ChangeKind]:
-        """The changed paths, from the top, with the kind of each change, judged by the files that are there now."""
+        """The changed paths, from the top, with the kind of each change according to the present files."""
         created = {path for change, path in batch if change == _CREATED}
         found: dict[str, ChangeKind] = {}
         for _, path in batch:
@@ -212,7 +212,7 @@ class _Watch:
                 continue
             try:
                 status = self._status(checked_name(name))
-            except (FileRefused, OSError):  # there is a link on the way
+            except (FileRefused, OSError):  # there is a link on the path
                 continue
             if status is None:
                 found[name] = "deleted"
@@ -221,7 +221,7 @@ class _Watch:
         return found
 
     def _status(self, name: str) -> os.stat_result | None:
-        """The file at a path without links; None when there is none."""
+        """The file at a path without links; None if there is none."""
         *above, last = name.split("/")
         try:
             fd = descend(self._fd, above)
@@ -234,6 +234,6 @@ class _Watch:
 
 
 def _is_under(name: str, above: set[str]) -> bool:
-    """Whether a path is one of those, or lies below one."""
+    """Whether a path is one of these or lies below one."""
     parts = name.split("/")
     return any("/".join(parts[:depth]) in above for depth in range(1, len(parts) + 1))

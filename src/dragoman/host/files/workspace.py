@@ -2,18 +2,18 @@
 
     with Workspace("project") as workspace:
         with workspace.reading(path) as file:        # opened; nothing read yet
-            ask_permission(file.operation)           # about the very file that is open, wherever the path led
+            ask_permission(file.operation)           # about exactly the file that is open
             text = file.read(line=10, limit=20)
         with workspace.writing(path) as target:
             ask_permission(target.operation(text))
             target.commit(text)
 
-The same, with the asking in between, is what `read_text_file` and its kin do: they take what an agent sent, call
-`permit` with the operation (and, for a change of text, with its diff), and answer.  `permit` raises to refuse.
-Contents are read and written in a thread.
+`read_text_file` and the other methods do the same for a request of an agent: they open the file, call `permit` with
+the operation (and, for a change of text, with its diff), and answer.  `permit` raises to refuse.  Contents are read
+and written in a thread.
 
-How a path is kept inside is in `paths`, what must be there for a change in `condition`, how files are changed in
-`edits`, and what an agent is answered when something cannot be had in `errors`.
+`paths` keeps paths inside the workspace, `condition` describes what a change requires, `edits` changes files, and
+`errors` has the agent's answers to failures.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ from .writing import current_umask
 
 MAX_EDITS = 1000  # files changed at once
 
-_MOVED = {errno.ENOENT, errno.ELOOP, errno.ESTALE}  # something took the file's entry just now: look again
+_MOVED = {errno.ENOENT, errno.ELOOP, errno.ESTALE}  # the file was just replaced: look again
 
 Permitted: TypeAlias = FileRead | FileWrite | FileDelete
 Permit = Callable[[Permitted, Diff | None], Awaitable[None]]
@@ -61,7 +61,7 @@ H = TypeVar("H", bound=Handle)
 
 
 class Exemption(Struct, frozen=True):
-    """A file, or a directory with all below it, outside the workspace's directories that is lent as well."""
+    """A file, or a directory with everything below it, that is lent although it is outside the workspace."""
 
     path: Path
     writable: bool = False
@@ -70,9 +70,9 @@ class Exemption(Struct, frozen=True):
 class Workspace:
     """The directories and files an agent may use, held open from the start; a context manager that closes them.
 
-    `overlay` is asked for the text an editor holds of a file, unsaved, and gives None for one it does not have
-    open; `save` is offered what is to be written and says whether the editor took it.  `relative` lets paths start
-    at `cwd`, for dialects that have such paths.  `state` is where changes under way are kept track of.
+    `overlay` returns the editor's unsaved text of a file, or None if the file is not open there.  `save` gets the
+    text to be written and returns whether the editor took it.  `relative` lets paths start at `cwd`, for dialects
+    that have such paths.  `state` is the directory of the journal.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class Workspace:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Where `cwd` and the additional directories were, really, when they were opened."""
+        """The real paths of `cwd` and the additional directories when they were opened."""
         return tuple("/" + "/".join(root.real) for root in self._roots.roots[: self._count])
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """The same, held open: a sandbox shows these directories even if their names now lead elsewhere."""
+        """The same directories, held open: a sandbox shows these even if their names now lead elsewhere."""
         return tuple(root.place for root in self._roots.roots[: self._count])
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ class Workspace:
         create_directories: bool = True,
         expected: Expected = ANYTHING,
     ) -> Target:
-        """Find where a file is to be written; directories above it are made only when it is.
+        """Find the place of a file to be written; missing directories are created only with the file.
 
         `expected` guards against a file that has changed: its SHA-256, its time in ns, or None for no file.
         """
@@ -163,7 +163,7 @@ class Workspace:
         return self._open(path, target)
 
     def directory(self, path: str) -> Directory:
-        """Find a directory, there or to be made."""
+        """Find a directory, whether it exists or not."""
         return self._open(path, lambda entry, real: Directory(path, entry, real, self._journal))
 
     def editing(self, edits: Sequence[x.FileEdit]) -> EditSet:
@@ -178,7 +178,7 @@ class Workspace:
         return EditSet([self._edit(edit) for edit in edits], self._journal, self._mode)
 
     def _check_saved(self, edits: EditSet) -> None:
-        """Refuse to change files that an editor holds unsaved together with others: this could not be undone."""
+        """Refuse to change several files if an editor has one unsaved: this could not be undone."""
         for edit in edits.edits:
             if self._overlay and self._overlay(edit.path) is not None:
                 raise refusal("unsaved", edit.named)
@@ -199,11 +199,11 @@ class Workspace:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     def _find(self, path: str, *, follow: bool = True) -> tuple[Entry, str]:
-        """Where a path leads, and where that really is."""
+        """The entry that a path leads to, and its real path."""
         entry = self._roots.find(path, relative=self._relative, follow=follow)
         try:
             real = entry.path()
-            if is_beneath(real, self._private):  # whoever writes there rules what the next start does
+            if is_beneath(real, self._private):  # writing to the journal would control the next start
                 raise FileRefused("outside_workspace")
         except BaseException:
             entry.close()
@@ -220,7 +220,7 @@ class Workspace:
                 entry.close()
 
     def _content(self, edit: x.FileEdit) -> tuple[bytes | None, Condition]:
-        """The new content of a file, and the state that it must have until then."""
+        """The new content of a file, and the state that it must keep until the change."""
         expected = ANYTHING if edit.expected_sha256 is None else edit.expected_sha256
         if isinstance(edit, x.DeleteEdit):
             return None, required(expected)
@@ -248,7 +248,7 @@ class Workspace:
     async def write_text_file(
         self, params: WriteTextFileRequest, permit: Permit | None = None
     ) -> WriteTextFileResponse:
-        """Replace a text file, or make it and the directories above it."""
+        """Replace a text file, or create it and the directories above it."""
         with self.writing(params.path) as target:
             await _write(target, params.content, None, permit)
         return WriteTextFileResponse()
@@ -315,7 +315,7 @@ class Workspace:
             return x.CreateDirectoryResponse(created=await _see_through(directory.create))
 
     async def apply_edits(self, params: x.ApplyEditsRequest, permit: Permit | None = None) -> x.ApplyEditsResponse:
-        """Change several files: all of them, or none."""
+        """Change several files: all of them or none."""
         edits = await _see_through(self._edits, params.edits)
         self._check_saved(edits)
         for edit in edits.edits if permit else ():
@@ -327,7 +327,7 @@ class Workspace:
     async def watch(
         self, params: x.WatchRequest, permit: Permit | None = None
     ) -> AsyncIterator[AsyncIterator[x.FilesChanged]]:
-        """Watch a directory for as long as the block runs: an async iterator over batches of changes."""
+        """Watch a directory until the block ends: an async iterator over batches of changes."""
         with self.directory(params.path) as directory:
             await _ask(permit, FileRead(path=directory.path))
             fd = directory.open()
@@ -361,7 +361,7 @@ async def _write(target: Target, text: str, encoding: str | None, permit: Permit
 
 
 async def _diff(target: Target, text: str, encoding: str | None) -> Diff | None:
-    """The change, to be shown; None where there is no text to compare with."""
+    """The change, to be shown; None if there is no text to compare with."""
     old = target.show_buffer()
     seen = await asyncio.to_thread(target.look, encoding=encoding)
     if old is None and seen.digest is not None and seen.text is None:

@@ -1,4 +1,4 @@
-"""The new content of a file, in the very directory, with the old one's mode, owner and extended attributes.
+"""Writes the new content of a file into its directory, with the old file's mode, owner and extended attributes.
 
 `exchanging` gives it the name.  The old file itself is never written to: its other hard links keep what they have.
 """
@@ -18,7 +18,7 @@ _EFFECTIVE_IDS = os.access in os.supports_effective_ids
 
 
 def check_writable(entry: Entry) -> None:
-    """Refuse where no file may be written or replaced; a file that is read-only is so on purpose."""
+    """Refuse if the file may not be written or replaced; a read-only file is meant to stay."""
     if not entry.root.writable:
         raise FileRefused("read_only")
     if not entry.name or (entry.status and not stat.S_ISREG(entry.status.st_mode)):
@@ -31,9 +31,9 @@ def check_writable(entry: Entry) -> None:
 
 
 def write_new(dir_fd: int, name: str, content: Iterable[bytes], like: str, mode: int) -> int:
-    """Make a file, on the disk when this returns; like another one if that is there, else with a mode.
+    """Create a file, synced when this returns, with the attributes of another one if it exists, else with a mode.
 
-    Gives the time at which it was changed last, in ns.
+    Returns the time of its last change, in ns.
     """
     fd = os.open(name, _CREATE, 0o600, dir_fd=dir_fd)
     try:
@@ -53,7 +53,7 @@ def write_new(dir_fd: int, name: str, content: Iterable[bytes], like: str, mode:
 
 
 def current_umask() -> int:
-    """The permissions new files do not get."""
+    """The umask: permissions that new files do not get."""
     with suppress(OSError), open("/proc/self/status", encoding="utf-8") as file:
         for line in file:
             if line.startswith("Umask:"):

@@ -1,8 +1,8 @@
 """Checks, before anything runs in a sandbox, that our own files lie outside of it.
 
-A sandbox keeps commands and agents inside some directories.  That is worth nothing where our own things are inside,
-too: whoever can write our programs, rules or state decides what we do next, and whoever can read our tokens is us.
-So each directory that can be written or seen inside is compared with everything that is ours.
+A sandbox confines commands and agents to some directories.  It protects nothing if our own files are inside too: a
+program that can write our programs, rules or state controls what we do next, and one that can read our tokens can
+act as us.  So each directory that can be written or seen inside is compared with all files of ours.
 """
 
 import os
@@ -23,17 +23,17 @@ MOVE = "keep it elsewhere, or choose another directory"
 
 
 class Own(Struct, frozen=True):
-    """Something of ours, by its real path: what it is, and what to do where it lies inside."""
+    """A file or directory of ours, by its real path: what it is, and what to do if it lies inside."""
 
     path: str
     what: str
     advice: str = MOVE
-    secret: bool = True  # not to be seen inside, either
-    whole: bool = True  # nor may a directory of it be written; false: directories in it are others'
+    secret: bool = True  # it must not be seen inside, either
+    whole: bool = True  # no directory in it may be written, either; false: directories in it are others'
 
 
 class Writable(Struct, frozen=True):
-    """A directory that can be written inside, or all that a pattern with `{principal}` in it stands for."""
+    """A directory that can be written inside, or all directories of a pattern with `{principal}`."""
 
     path: str
 
@@ -51,7 +51,7 @@ class Writable(Struct, frozen=True):
 
 
 def own_things(*further: Own) -> list[Own]:
-    """Everything that is ours: what runs us, the user's home, settings, state and sockets, and what is added."""
+    """All that is ours: our programs, the user's home, settings, state and sockets, and the given ones."""
     found = [Own(place, "Dragoman itself", INSTALL, secret=False) for place in own_places()]
     found.append(Own(sys.base_prefix, "the Python that runs Dragoman", INSTALL, secret=False))
     found.append(Own(str(home_directory()), "your home directory", PROJECT, whole=False))
@@ -63,7 +63,7 @@ def own_things(*further: Own) -> list[Own]:
 
 
 def overlap(writable: Iterable[Writable], visible: Iterable[Path] = (), own: Sequence[Own] = ()) -> str:
-    """A sentence about the first of our things that lies inside, which says what to do; empty where none does."""
+    """A sentence about the first of our files that lies inside, with advice; empty if none does."""
     return next(_overlaps([*writable], [os.path.realpath(path) for path in visible], own), "")
 
 

@@ -1,9 +1,9 @@
-"""A program of its own, inside an isolated agent's sandbox: leads from a port of its network to a socket outside.
+"""A program inside an isolated agent's sandbox, which connects a port of its network to a socket outside.
 
     python forwarder.py SOCKET PORT COMMAND [ARGUMENT...]
 
-The sandbox's network has nothing but its own loopback.  This process becomes the command; a child of it passes on
-what comes to 127.0.0.1:PORT, and ends with the sandbox.  It imports the standard library and nothing else.
+The sandbox's network has only its own loopback.  This process becomes the command; a child of it passes on the
+connections to 127.0.0.1:PORT and ends with the sandbox.  It imports the standard library only.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ def serve(near: socket.socket, path: str) -> None:
 
 def forward(listening: socket.socket, path: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
-    for number in range(3):  # the command's streams are the command's alone
+    for number in range(3):  # only the command keeps its streams
         os.dup2(null, number)
     while True:
         near, _ = listening.accept()

@@ -1,7 +1,7 @@
-"""Programs that do not see some files, and no process outside: bubblewrap shows them everything else as it is.
+"""Hides some files and all outside processes from programs; bubblewrap shows them everything else as it is.
 
-This is less than `isolation.py`, so that any agent runs in it: home, network and toolchains are the user's own.  A
-hidden directory is empty inside, a hidden file is, too; a directory that is shown again below one is itself.
+This is weaker than `isolation.py`, so that any agent runs in it: home, network and toolchains are the user's own.
+Hidden directories and files are empty inside; a directory below a hidden one can be shown again.
 """
 
 import asyncio
@@ -15,27 +15,27 @@ from ...foundation.places import is_beneath
 from ...foundation.programs import find_program
 
 PATIENCE = 10.0  # seconds for the trial
-PROCESSES = 2  # bubblewrap's own, around a program
-# What would let root take the mounts away, look into other processes, or read the disk beneath the files.
+PROCESSES = 2  # bubblewrap's own processes around a program
+# Capabilities by which root could remove the mounts, inspect other processes, or read the disk below the files.
 TAKEN = ("SYS_ADMIN", "SYS_PTRACE", "SYS_MODULE", "SYS_RAWIO", "SYS_BOOT", "MKNOD", "DAC_READ_SEARCH")
-PROCESS_IDS = "/proc/self/ns/pid"  # leads to the name of the namespace
+PROCESS_IDS = "/proc/self/ns/pid"  # a link to the name of the namespace
 # Prints that name, and what can be seen of each path: of a directory its entries, of a file its content.
 TRIAL = f'readlink {PROCESS_IDS}; for path; do if [ -d "$path" ]; then ls -A "$path"; else cat "$path"; fi; done'
 
 
 class CannotHide(Exception):
-    """Programs would see what is to be hidden; the text says why."""
+    """The files cannot be hidden; the text says why."""
 
 
 class Hidden(NamedTuple):
-    """What a program is not to see: `paths` are real ones, of which those in `shown` are seen all the same."""
+    """The real paths that a program must not see, except those in `shown`."""
 
     paths: Sequence[str]
     shown: Sequence[str] = ()
 
 
 class Hiding:
-    """Makes commands of commands, in which some files are hidden."""
+    """Wraps commands so that they do not see some files."""
 
     def __init__(self, hidden: Hidden) -> None:
         self._hidden = hidden
@@ -43,7 +43,7 @@ class Hiding:
         self._setsid = find_program("setsid")
 
     def command(self, argv: Sequence[str], *, interactive: bool = False) -> list[str]:
-        """The command that runs another one; `interactive`: that is to have the terminal, and nothing around it."""
+        """The command that wraps another one; with `interactive`, only the inner command gets the terminal."""
         if self._bwrap is None:
             raise CannotHide("bubblewrap is not installed (package bubblewrap)")
         if interactive:
@@ -69,7 +69,7 @@ class Hiding:
         return words + emptied
 
     async def check(self) -> None:
-        """Try it, once; raises CannotHide unless nothing can be seen that is hidden."""
+        """Try it once; raises CannotHide if a hidden file can be seen."""
         if sys.platform != "linux":
             raise CannotHide("this system has no bubblewrap: it needs Linux")
         empty = [
@@ -98,9 +98,9 @@ class Hiding:
 
 
 def hidden_place(path: str, needed: Iterable[str]) -> str:
-    """What to hide for a file: its directory, so that a file that replaces it is hidden, too.
+    """The path to hide for a file: its directory, so that a file that replaces it is hidden, too.
 
-    Where something that programs need is in there as well, the file alone.
+    If programs need other files in the directory, the file alone.
     """
     real = os.path.realpath(path)
     above = os.path.dirname(real)

@@ -22,15 +22,16 @@ from .hiding import PROCESSES, CannotHide, Hiding
 from .network_proxy import NetworkProxy, allowed_places, interpreter
 
 RULES = workspace_file("").parent.name
-ELSEWHERE = "XDG_"  # variables that name directories which are not inside
-MOST_RULES = 100  # directories of rules, of which each costs descriptors
+ELSEWHERE = "XDG_"  # variables that name directories outside
+MOST_RULES = 100  # directories of rules, each of which costs descriptors
 
 
 class Isolation:
-    """Where the processes of one agent run.
+    """The sandboxes of one agent's processes.
 
-    `visible` is what they see besides the system and their workspace, `network` the hosts they can connect to.
-    In a workspace that a `user` works in, too, they cannot change what is protected from commands (`covers.py`).
+    They see `visible` besides the system and their workspace, and can connect to the hosts in `network`.  In a
+    workspace in which a `user` works too, they cannot change the paths that are protected from commands
+    (`covers.py`).
     """
 
     def __init__(self, visible: Sequence[str] = (), network: Sequence[str] = (), *, user: bool = False) -> None:
@@ -49,9 +50,9 @@ class Isolation:
         *,
         at_home: bool = False,
     ) -> AsyncIterator["IsolatedTransport"]:
-        """Start an agent that may write below a root alone; raises AgentStartError unless the sandbox holds.
+        """Start an agent that may write only below a root; raises AgentStartError unless the sandbox holds.
 
-        It is started in the root, or in its empty home.
+        It starts in the root or in its empty home.
         """
         async with AsyncExitStack() as held:
             root = held.enter_context(open_root())
@@ -87,11 +88,11 @@ class Isolation:
         return wire
 
     def protects(self, path: str) -> bool:
-        """Whether a change of this path, by whomever, would end an agent that runs."""
+        """Whether a change of this path by anybody would end a running agent."""
         return any(wire.wrapped.protects(path) for wire in self._wires)
 
     def kill(self) -> None:
-        """End every agent at once, without a last word."""
+        """Kill every agent."""
         for wire in self._wires:
             wire.kill()
 
@@ -103,7 +104,7 @@ class Isolation:
 async def reach_hiding(
     keeper: Keeper, hiding: Hiding, argv: Sequence[str], cwd: str, env: Mapping[str, str] | None
 ) -> AsyncIterator["IsolatedTransport"]:
-    """Start an agent that does not see some files; raises AgentStartError if that cannot be."""
+    """Start an agent that does not see some files; raises AgentStartError if they cannot be hidden."""
     try:
         with open_place(cwd, os.O_DIRECTORY) as directory:
             command = hiding.command(argv)
@@ -118,20 +119,20 @@ async def reach_hiding(
 
 
 def _rules_below(root: Place) -> list[str]:
-    """Where directories of rules are in a workspace: an agent does not change what its host goes by."""
+    """The directories of rules in a workspace, because an agent must not change its host's rules."""
     top, found, looked_at = root.working_directory, list[str](), 0
     for directory, names, files in os.walk(top):
         looked_at += len(names) + len(files)
         if RULES in names:
             names.remove(RULES)
             found.append(os.path.relpath(os.path.join(directory, RULES), top))
-        if looked_at > MOST_ENTRIES or len(found) > MOST_RULES:  # what is not found could be changed
+        if looked_at > MOST_ENTRIES or len(found) > MOST_RULES:  # rules that are not found could be changed
             raise OSError(f"there is too much in {root.path} to look for rules that are to be protected")
     return found
 
 
 class IsolatedTransport(ProcessTransport):
-    """An agent's streams; its process is a child of the keeper, who knows when nothing of it is left."""
+    """An agent's streams; its process is a child of the keeper, which knows when all its processes have ended."""
 
     def __init__(self, wrapped: Wrapped) -> None:
         self.wrapped = wrapped
@@ -171,7 +172,7 @@ class IsolatedTransport(ProcessTransport):
             self._child.end()
             await self._child.gone.wait()
 
-    # What the keeper says of it
+    # The keeper's reports about it
 
     def exited(self, code: int) -> None:
         self._code = code

@@ -1,9 +1,9 @@
-"""Files of a workspace that have another name outside of it: a write in place would change them there, too.
+"""Separates files of a workspace from hard links outside, where a write in place would change them, too.
 
-Package managers make such hard links into their stores, `git clone` into the repository it copies, backups into the
-files they keep.  Before a sandbox writes in a workspace each of them becomes a file of its own: it is copied, and
-the copy takes its name.  Names that a file has inside stay names of one file.  Directories are entered from one
-descriptor to the next, so nobody is led out of the workspace meanwhile.
+Package managers make such hard links into their stores, `git clone` into the repository it copies, backups into
+their files.  Before a sandbox writes in a workspace, each of these files becomes a file of its own: it is copied,
+and the copy takes its name.  All names that a file has inside stay names of one file.  Directories are entered from
+one descriptor to the next, so that nothing leads out of the workspace meanwhile.
 """
 
 import errno
@@ -21,9 +21,9 @@ from ...foundation.places import Place, descend
 HardLinks = Literal["break", "refuse", "keep"]
 
 PIECE = 1 << 20
-DEEPEST = 1000  # directories in one another
+DEEPEST = 1000  # nested directories
 PATIENCE = 60.0  # seconds for all of them
-MOST_COPIED = 4 * 1024**3  # bytes, so that a command does not wait for ever and the disk is not filled
+MOST_COPIED = 4 * 1024**3  # bytes; a limit for the wait and the disk space
 
 
 class _Name(NamedTuple):
@@ -39,11 +39,11 @@ class _Name(NamedTuple):
 
 
 class Linked(Exception):
-    """A file that is linked to from outside stays so; says which, and why."""
+    """A file cannot be separated from its hard link outside; the text says which file, and why."""
 
 
 def separate(roots: Sequence[Place], uid: int, how: HardLinks) -> None:
-    """Have no file that this user can change below these roots be a file outside, too; raises Linked.
+    """Separate all files below these roots that this user can change from hard links outside; raises Linked.
 
     `how`: "break" copies such files, "refuse" raises, "keep" leaves them.
     """
@@ -74,10 +74,9 @@ def _linked(roots: Sequence[Place], uid: int) -> list[tuple[os.stat_result, list
 
 
 def _files(root: Place, uid: int) -> Iterator[tuple[_Name, os.stat_result, os.stat_result]]:
-    """All files below a directory that have several names, with the directory they are in; no link is followed.
+    """All files below a directory that have several names, each with its directory; no link is followed.
 
-    Raises Linked where a command could hide one from us: in what is too deep or takes too long, or where its user
-    keeps us out.
+    Raises Linked where a command could hide one from us: if the tree is too deep, takes too long or keeps us out.
     """
     waiting, deadline = list[tuple[str, ...]]([()]), time.monotonic() + PATIENCE
     while waiting:
@@ -101,7 +100,7 @@ def _files(root: Place, uid: int) -> Iterator[tuple[_Name, os.stat_result, os.st
 
 
 def _is_of(uid: int, root: Place, way: tuple[str, ...]) -> bool:
-    """Whether a directory belongs to somebody, who can let themselves in again."""
+    """Whether a directory belongs to a user, who could restore the access."""
     with suppress(OSError):
         entered = descend(root.fd, way)
         try:
@@ -112,7 +111,7 @@ def _is_of(uid: int, root: Place, way: tuple[str, ...]) -> bool:
 
 
 def _break(status: os.stat_result, names: Sequence[_Name]) -> None:
-    """Give a copy of a file all the names that the file has."""
+    """Give a copy of a file all names of the file."""
     with ExitStack() as opened:
         directories = [opened.enter_context(closing(_Directory(name.root, name.way))) for name in names]
         copy = directories[0].copied(names[0].name, status)
@@ -122,7 +121,7 @@ def _break(status: os.stat_result, names: Sequence[_Name]) -> None:
 
 
 class _Directory:
-    """A directory below a root that is held open."""
+    """Open a directory below an open root."""
 
     def __init__(self, root: Place, way: Sequence[str]) -> None:
         entered = descend(root.fd, way)
@@ -155,7 +154,7 @@ class _Directory:
             os.close(old)
 
     def put(self, copy: int, name: str) -> None:
-        """Give a nameless file a name here, in the place of what has it."""
+        """Give a nameless file a name here, replacing the file that has it."""
         temporary = f".{secrets.token_hex(8)}"
         os.link(f"/proc/self/fd/{copy}", temporary, dst_dir_fd=self.fd, follow_symlinks=True)
         try:
@@ -166,7 +165,7 @@ class _Directory:
 
 
 def _copy(old: int, copy: int, size: int) -> None:
-    """Copy a file of a size; raises OSError where it has another one by now: it could grow for ever meanwhile."""
+    """Copy a file of a size; raises OSError if the size has changed, because it could grow for ever."""
     copied = 0
     while piece := os.read(old, PIECE):
         copied += os.write(copy, piece)

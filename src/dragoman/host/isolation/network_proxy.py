@@ -1,7 +1,7 @@
-"""The network of isolated agents: their own and empty, but for a proxy that connects them to hosts on a list.
+"""The network of isolated agents: empty except for a proxy that connects them to listed hosts.
 
 Agents find the proxy by the usual variables.  It speaks `CONNECT` and plain HTTP with absolute addresses, on a Unix
-socket that only they are shown; `forwarder.py` leads there from a port inside.
+socket that only they see; `forwarder.py` connects a port inside to it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from ...foundation.programs import python_command
 log = logging.getLogger("dragoman")
 
 PROGRAM = Path(__file__).with_name("forwarder.py")
-PORT = 3128  # inside, where nothing else is
+PORT = 3128  # inside, where nothing else listens
 PATIENCE = 30.0  # seconds for a request's head, and for a connection
 MOST_HEAD = 16 * 1024
 MOST_CONNECTIONS = 100
@@ -40,26 +40,26 @@ class ProxyRefused(Exception):
 
 
 def interpreter() -> list[str]:
-    """What has to be seen inside, besides the directory, for a way out to be found."""
+    """The files that must be visible inside, besides the directory, so that the proxy can be reached."""
     return [] if sys.base_prefix.startswith("/usr") else [sys.base_prefix]
 
 
 class NetworkProxy:
     """A proxy to some hosts and ports; `open` it, `close` it.
 
-    Each process has its own: what one does to it is nothing to the others.  Its `directory` has to be seen inside.
+    Each agent process has its own, so that none can disturb another.  Its `directory` must be visible inside.
     """
 
     def __init__(self, allowed: Collection[tuple[str, int]]) -> None:
         self._allowed = allowed
         self.directory = tempfile.mkdtemp(prefix="dragoman-network-")
-        os.chmod(self.directory, 0o711)  # whoever the agent is inside
+        os.chmod(self.directory, 0o711)  # for any user that the agent has inside
         self._socket = os.path.join(self.directory, "proxy")
         self._server: asyncio.Server | None = None
         self._visits = Visits()
 
     def through(self, argv: Sequence[str]) -> list[str]:
-        """A command that finds the proxy on a port of its own network."""
+        """A command that runs another one with the proxy on a port of its network."""
         program = PROGRAM.read_text(encoding="utf-8")
         python, *words = python_command("-c", program, self._socket, str(PORT), site=False)
         return [os.path.realpath(python), *words, *argv]
@@ -98,7 +98,7 @@ class NetworkProxy:
                 async with asyncio.timeout(PATIENCE):
                     await near[1].drain()
         except OSError:
-            pass  # whoever was connected is gone
+            pass  # the agent has disconnected
         except Exception:
             log.exception("a way out failed")
         finally:
@@ -114,7 +114,7 @@ class NetworkProxy:
                 far = await asyncio.open_connection(host, port)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             raise ProxyRefused("400 Bad Request", "this is not a request to a proxy") from None
-        except OSError as exc:  # a time-out is one, too
+        except OSError as exc:  # TimeoutError is one, too
             raise ProxyRefused("502 Bad Gateway", f"it cannot be reached: {exc or 'no answer in time'}") from None
         try:
             if is_tunnel:

@@ -1,9 +1,9 @@
 """The user's stored decisions, in a file of the user's own: approvals, and trusted rule files.
 
-An approval is bound to the fingerprint of one operation; anything that differs in its content, its words, its
-variables or its directory is another operation.  Every process looks again when the file has changed, so what is
-revoked in one is revoked in all.  A file that cannot be read, or that others can write to, approves nothing and is
-never written over: it stays as it is until the user has mended it or moved it away.
+An approval is bound to the fingerprint of one operation; with another content, words, variables or directory it is
+another operation.  Every process rereads the file when it has changed, so a revocation in one process holds in all.
+A file that cannot be read, or that others can write to, approves nothing and is never overwritten: it stays as it
+is until the user repairs or moves it.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ class ApprovalsError(Error):
 
 
 class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One operation the user allowed for longer than once; times are seconds since 1970."""
+    """An operation that the user allowed for longer than once; times are seconds since 1970."""
 
     id: str
     fingerprint: str
@@ -65,15 +65,15 @@ class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
         return in_scope and is_this and self.holds(now)
 
     def holds(self, now: float) -> bool:
-        """Whether its time has come and is not over.
+        """Whether it is valid at this time.
 
-        One from the future was made while the clock was wrong, or it is wrong now: its end means nothing then.
+        An approval from the future was made while the clock was wrong, or the clock is wrong now: it is not valid.
         """
         return self.created - SKEW <= now < self.expires
 
 
 class ApprovalQuery(Struct, frozen=True):
-    """What an approval is looked for: an operation of an agent, in a workspace and a session."""
+    """A search for an approval: an operation of an agent, in a workspace and a session."""
 
     fingerprint: str
     agent: str
@@ -81,7 +81,7 @@ class ApprovalQuery(Struct, frozen=True):
     session: str = ""
 
     def among(self, approvals: Iterable[Approval]) -> Approval | None:
-        """The first approval that covers this now."""
+        """The first approval that now covers the operation."""
         now = time.time()
         return next((each for each in approvals if each.covers(self, now)), None)
 
@@ -94,7 +94,7 @@ class Trust(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Contents(Struct, frozen=True, forbid_unknown_fields=True):
-    """A field that nobody knows here may say what an approval is not for; and it would be lost."""
+    """Refuse unknown fields: one may restrict the approval, and it would be lost when the file is written."""
 
     version: Literal[1]
     approvals: tuple[Approval, ...] = ()
@@ -110,8 +110,8 @@ class ApprovalStore:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = Path(path) if path is not None else default_path()
-        self._complaint = ""  # what was last said of a file that cannot be read
-        self._known: tuple[tuple[int, ...], _Contents] = ((), _NOTHING)  # which file, and what it holds
+        self._complaint = ""  # the last warning about an unreadable file
+        self._known: tuple[tuple[int, ...], _Contents] = ((), _NOTHING)  # the file's identity, and its content
 
     def approvals(self) -> tuple[Approval, ...]:
         """The stored approvals that have not expired."""
@@ -130,7 +130,7 @@ class ApprovalStore:
             self._replace(msgspec.structs.replace(contents, approvals=(*kept, approval)))
 
     def revoke(self, id: str | None = None) -> int:
-        """Forget one approval, or all; gives how many there were."""
+        """Remove one approval or all; returns how many there were."""
         with self._changing() as contents:
             kept = tuple(a for a in contents.approvals if id is not None and a.id != id)
             self._replace(msgspec.structs.replace(contents, approvals=kept))
@@ -147,7 +147,7 @@ class ApprovalStore:
         return Trust(path, digest) in self._trusted().trusted
 
     def revoke_trust(self, path: str) -> None:
-        """Trust a workspace's rule file no longer."""
+        """Stop trusting a workspace's rule file."""
         with self._changing() as contents:
             others = tuple(trust for trust in contents.trusted if trust.path != path)
             self._replace(msgspec.structs.replace(contents, trusted=others))
@@ -155,7 +155,7 @@ class ApprovalStore:
     # The file
 
     def _trusted(self) -> _Contents:
-        """The file's approvals now: none when it cannot be read."""
+        """The file's current approvals; none if it cannot be read."""
         try:
             return self._current()
         except ApprovalsError as exc:
@@ -165,7 +165,7 @@ class ApprovalStore:
             return _NOTHING
 
     def _current(self) -> _Contents:
-        """What the file holds now; raises ApprovalsError when it is there and nobody can tell what it holds."""
+        """The file's current content; raises ApprovalsError if it exists and cannot be read."""
         try:
             with opened(self.path) as (fd, status):
                 seen = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode)
@@ -191,7 +191,7 @@ class ApprovalStore:
             raise self._unreadable(f"it is larger than {MAX_FILE // 2**20} MiB")
         try:
             return _read(content(fd, MAX_FILE))
-        except (ValueError, RecursionError) as exc:  # msgspec's errors are ValueErrors, of texts as well
+        except (ValueError, RecursionError) as exc:  # msgspec's errors and decoding errors are ValueErrors
             raise self._unreadable(str(exc)) from None
 
     def _unreadable(self, why: str) -> ApprovalsError:
@@ -199,7 +199,7 @@ class ApprovalStore:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[_Contents]:
-        """The file's content, while nobody else changes it."""
+        """The file's content, locked against changes by others."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             turn = self.path.with_name(f"{self.path.name}.lock")

@@ -1,7 +1,7 @@
-"""How the user is asked: one question at a time in each session, or all at once; equal ones as one, never too many.
+"""Asks the user: one question at a time in each session, or all at once; equal questions as one, up to a limit.
 
 A yes is a token that one operation spends.  Equal questions are shown once with their number, and the answer says
-for how many of them it is; the others are asked about again.  Whatever goes wrong while asking is a no.
+how many of them it covers; the user is asked about the others again.  Every failure while asking is a no.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from .questions import DENY_TURN, Asker, Option, Question
 
 log = logging.getLogger("dragoman")
 
-MAX_WAITING = 32  # questions of one session behind the one that is shown
+MAX_WAITING = 32  # waiting questions of one session
 MAX_OPEN = 256  # questions of all sessions: an agent may invent sessions
 MAX_EQUAL = 256  # operations that wait for the answer to one question
-MAX_EARLY = 3  # answers that come too soon to have been meant
+MAX_EARLY = 3  # seconds in which an answer comes too soon to be meant
 
 
 class Answer(Struct, frozen=True):
-    """How a question ended: the option the user chose, or why there is none."""
+    """The end of a question: the option the user chose, or why there is none."""
 
     option: Option | None = None
     why: str = "the user chose"
@@ -46,26 +46,26 @@ class _Open:
         self.question = question
         self.waiting: list[_Waiting] = []
         self.task: asyncio.Task[Answer]
-        self.instead: Answer | None = None  # the answer once it is withdrawn, whatever the screen still says
+        self.instead: Answer | None = None  # the answer of a withdrawn question, whatever the screen returns later
         self.withdrawn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._shown: list[_Waiting] = []
-        self._allowed: list[_Waiting] = []  # those a yes of the scope `once` is for
+        self._allowed: list[_Waiting] = []  # the callers that a yes of the scope `once` covers
 
     @property
     def session_id(self) -> str:
         return self.question.session_id
 
     def show(self) -> Question:
-        """The question as it is shown now: about those that wait now."""
+        """The question as it is shown now, for the present number of callers."""
         self._shown = list(self.waiting)
         return self.question.repeated(len(self._shown))
 
     def answered(self, option: Option) -> None:
-        """Give the yes to as many as it is for, of those the user was shown."""
+        """Give the yes to as many callers as it covers, among those that the user saw."""
         self._allowed = [each for each in self._shown if each in self.waiting][: option.times]
 
     def withdraw(self, reply: Answer) -> None:
-        """Answer it now, though the screen may take its time to let go of it."""
+        """Answer it now, even if the screen closes it later."""
         self.instead = reply
         self.task.cancel()
         if not self.withdrawn.done():
@@ -73,18 +73,18 @@ class _Open:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody who asks the same may wait for this answer: not once it is given."""
+        """Whether another caller with the same question may wait for this answer: not after it was given."""
         return not self.task.done() and self.instead is None
 
     def reply(self, waiting: _Waiting) -> Answer | None:
-        """The answer for one of those that wait; None when it has to ask again."""
+        """The answer for one caller; None if it has to ask again."""
         reply = self.instead or (CANCELLED if self.task.cancelled() else self.task.result())
         is_token = reply.option is not None and reply.option.allows and reply.option.scope == "once"
         return None if is_token and waiting not in self._allowed else reply
 
 
 class Questions:
-    """Puts questions to the user, through any screen."""
+    """Asks the user through any screen."""
 
     def __init__(
         self, asker: Asker | None, *, timeout: float | None = None, arming: float = 0.0, at_once: bool = False
@@ -98,7 +98,7 @@ class Questions:
         self._silenced: set[str] = set()
 
     async def ask(self, question: Question) -> Answer:
-        """Have a question answered; it never raises, and anything but an answer is a no."""
+        """Ask a question; it never raises, and every failure is a no."""
         waiting = _Waiting()
         while True:
             if question.session_id in self._silenced:
@@ -111,7 +111,7 @@ class Questions:
                 return reply
 
     def _asking(self, question: Question) -> _Open | None:
-        """The open question that is equal to this one, or this one, opened; None when there are too many."""
+        """The equal open question, or else this one, now open; None if there are too many."""
         key = (question.session_id, question.key)
         asking = self._open.get(key)
         if asking is not None and asking.is_open:
@@ -124,7 +124,7 @@ class Questions:
         return asking
 
     async def _wait(self, asking: _Open, waiting: _Waiting) -> Answer | None:
-        """Wait for an answer; gives none when it was for others that asked the same."""
+        """Wait for an answer; returns none if it was for other callers with the same question."""
         asking.waiting.append(waiting)
         try:
             ends: list[asyncio.Future[Any]] = [asking.task, asking.withdrawn]
@@ -155,7 +155,7 @@ class Questions:
         return session_id in self._silenced
 
     def _close(self, asking: _Open) -> None:
-        """Nobody waits for this question any more."""
+        """Withdraw a question for which nobody waits any more."""
         session_id = asking.session_id
         if self._open.get(key := (session_id, asking.question.key)) is asking:
             del self._open[key]
@@ -185,7 +185,7 @@ class Questions:
         try:
             async with asyncio.timeout(self._timeout) as limit:
                 chosen = await self.asker(question)  # type: ignore[misc]
-            if limit.expired():  # it would not be interrupted
+            if limit.expired():  # it ignored the cancellation
                 raise TimeoutError
         except TimeoutError:
             return Answer(why="nobody answered in time")

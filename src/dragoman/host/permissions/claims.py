@@ -1,6 +1,6 @@
-"""The content of `session/request_permission`: the agent's own words about things that the host cannot see.
+"""The content of `session/request_permission`: the agent's claims about operations that the host cannot see.
 
-They are shown, answered and written down as the claims they are.
+They are shown, answered and recorded as claims.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ from .subjects import MAX_SHOWN, NamedCommand, Subject
 UNCHECKED = "These are the agent's own words; what it is going to do cannot be checked."
 MAX_OPTIONS = 16
 MAX_LABEL = 1000  # characters of an option's name or id
-_OURS = "agent_"  # what the ids begin with that we give the agent's options
+_OURS = "agent_"  # the prefix of our ids for the agent's options
 
 
 def about_claim(params: s.RequestPermissionRequest, subject: Subject, warnings: Sequence[str] = ()) -> Question:
-    """The question an agent wants to have asked: its own words, and what has to be said of what they name.
+    """The question that an agent asks: its own words, and our remarks about what they name.
 
     Each file, command and text is shown once: the detail has the changes, under the names of their files.
     """
@@ -66,12 +66,12 @@ def _shown_command(command: NamedCommand) -> str:
 
 
 def _led_elsewhere(subject: Subject) -> list[str]:
-    """Where a file really is that a link leads to."""
+    """The real path of a file behind a link."""
     return [f"{change.path} is really {change.real}" for change in subject.changes if change.path != change.real]
 
 
 def operations(subject: Subject) -> list[Operation]:
-    """What a question names, as the operations that the host would do, or an MCP server for the agent."""
+    """The operations of the host, or of an MCP server, that a question names."""
     named: list[Operation] = [subject.command.operation] if subject.command else []
     named += [McpTool(server=server, tool=tool) for server, tool in subject.tools]
     match subject.action:
@@ -86,7 +86,7 @@ def operations(subject: Subject) -> list[Operation]:
 
 
 def digest(text: str) -> str:
-    """The digest of a text, as operations have it."""
+    """The digest of a text in the form that operations use."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -95,13 +95,13 @@ def _diffs(call: s.ToolCallUpdate) -> list[s.Diff]:
 
 
 def _named_changes(subject: Subject) -> list[s.Diff]:
-    """What the input of a tool changes, for a question that does not show it."""
+    """The changes in the input of a tool, for a question that does not show them."""
     steps = ((change.path, old, new) for change in subject.changes for old, new in change.steps)
     return [s.Diff(path=path, old_text=old, new_text=new) for path, old, new in steps]
 
 
 def _change(diff: s.Diff) -> str:
-    """A diff under the name of its file, which no line of a diff looks like."""
+    """A diff under the name of its file, in a line that no diff can contain."""
     new = " (new)" if diff.old_text is None else ""
     path = f"./{diff.path}" if diff.path.startswith(("@", "+", "-", " ", "\\")) else diff.path
     return f"{visible(path)}{new}\n{visible(unified(diff), limit=DETAIL_LIMIT, lines=True)}"
@@ -123,7 +123,7 @@ def _is_among(value: object, texts: set[str | None]) -> bool:
 
 
 def _shown(content: s.ToolCallContent) -> str:
-    """The content that an agent shows of its own accord."""
+    """The content that the agent itself shows."""
     return f"Content: {shown_json(msgspec.to_builtins(content))}"
 
 
@@ -132,7 +132,7 @@ def _reach(option: s.PermissionOption) -> Scope:
 
 
 def malformed(params: s.RequestPermissionRequest) -> str | None:
-    """Why a permission request cannot be put to the user without misleading somebody; None when it can."""
+    """Why showing a permission request to the user would be misleading; None if it is not."""
     ids = [option.option_id for option in params.options]
     if not ids:
         return "it offers nothing to choose"
@@ -154,7 +154,7 @@ _NO = "reject rejected no deny denied refuse refused decline declined disallow b
 
 
 def _says(text: str) -> bool | None:
-    """Whether an option's name or id begins with a yes or a no; None when it does with neither."""
+    """Whether an option's name or id begins with a yes or a no; None if with neither."""
     letters = "".join(
         char if char.isalpha() or char == "'" else " " for char in text.casefold() if char.isprintable()
     )
@@ -165,13 +165,13 @@ def _says(text: str) -> bool | None:
 
 
 def preferred(params: s.RequestPermissionRequest, *kinds: s.PermissionOptionKind) -> s.PermissionOption | None:
-    """The first option of the first of these kinds that there is one of."""
+    """The first option of the first of these kinds that has one."""
     found = (option for kind in kinds for option in params.options if option.kind == kind)
     return next(found, None)
 
 
 def chosen(params: s.RequestPermissionRequest, option: Option | None) -> s.PermissionOption | None:
-    """The agent's option behind the one the user chose; None for one of our own."""
+    """The agent's option for the option that the user chose; None for our own options."""
     if option is None or not option.id.startswith(_OURS):
         return None
     return params.options[int(option.id.removeprefix(_OURS).partition("_")[0]) - 1]
@@ -185,7 +185,7 @@ def response(option: s.PermissionOption | None) -> s.RequestPermissionResponse:
 
 
 def told(params: s.RequestPermissionRequest, subject: Subject) -> Document:
-    """A request as the audit log has it: what the agent calls it, and the command, files and changes it names."""
+    """A request for the audit log: the agent's title, and the command, files and changes that it names."""
     call = params.tool_call
     claims: Document = {"title": _cut(call.title), "kind": call.kind, "name": _cut(call.name)}
     if (command := subject.command) is not None:

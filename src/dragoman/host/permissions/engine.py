@@ -1,13 +1,13 @@
 """Decides on operations of a host for an agent, and on an agent's permission requests.
 
-A decision looks at the operation the host is about to perform and at nothing else: what the agent calls it, shows
-or offers is for the user's eyes.  The first of these that applies decides:
+A decision depends only on the operation that the host is about to perform; the agent's titles, contents and options
+are merely shown to the user.  The first of these that applies decides:
 
     no      the operation cannot be what it says; the session is closed, or the user ended its turn
     no      the preset `deny`
     no      a deny rule
-    ask     a protected path, a dangerous variable, an address nobody can read: allowed once at most
-            (under `allow-all` protected paths alone; never a variable that an allow rule names with its value)
+    ask     a protected path, a dangerous variable, an ambiguous address: allowed once at most
+            (with `allow-all` only protected paths; never a variable that an allow rule names with its value)
     ask     an ask rule: allowed once at most
     yes     an allow rule
     yes     the preset, as far as it goes
@@ -15,9 +15,9 @@ or offers is for the user's eyes.  The first of these that applies decides:
     yes     the user allowed exactly this a moment ago, when the agent asked (`tokens`)
     ask     everything else
 
-Failing to ask is a no, and so is failing to write down (`audit`) what is allowed.  `session/request_permission` is
-the agent's own question.  What it names (`subjects`) is a claim: deny rules forbid it, a preset answers it as far
-as it reaches, and otherwise the user does.
+If asking fails, or recording an approval (`audit`), the answer is no.  `session/request_permission` is the agent's
+own question.  The operations that it names (`subjects`) are claims: deny rules forbid them, a preset answers them
+as far as it reaches, and otherwise the user does.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ __all__ = ["PRESETS", "Decision", "Permissions", "Preset"]
 
 log = logging.getLogger("dragoman")
 
-SHORT = 4000  # characters that are made ready to be shown at once
+SHORT = 4000  # characters that are prepared for showing without a thread
 MAX_CLOSED = 10_000  # closed sessions that are remembered as closed
 
 Audit = Callable[[Mapping[str, object]], Awaitable[object]]
@@ -60,11 +60,11 @@ class Decision(Struct, frozen=True):
 
     allowed: bool
     why: str
-    rule: str | None = None  # where the rule stands that decided
+    rule: str | None = None  # the place of the rule that decided
     scope: Scope | None = None  # how far the user's answer reaches
     asked: bool = False  # the user answered
     cancelled: bool = False
-    tool_call_id: str | None = None  # the call about which the user gave the yes that this spends
+    tool_call_id: str | None = None  # the call of the question whose yes this spends
 
     def __bool__(self) -> bool:
         return self.allowed
@@ -73,10 +73,10 @@ class Decision(Struct, frozen=True):
 class Permissions(Judge):
     """Decides for all sessions of one client.
 
-    `asker` shows a question and gives the id of the option the user chose; `store` keeps what is allowed for longer
-    than a session; `audit` is awaited with every decision before it counts; `agent` is the name the user knows the
-    agent by, never the one it gives itself; `protected` are further paths to always ask about.  `covering`
-    is for how many seconds a yes to the agent's question covers the operation that the agent then asks us for.
+    `asker` shows a question and returns the id of the option the user chose; `store` keeps approvals that last
+    longer than a session; `audit` is awaited with every decision before it takes effect; `agent` is the user's name
+    for the agent, never the one it gives itself; `protected` are further paths to always ask about.  For `covering`
+    seconds, a yes to the agent's question covers the operation that the agent then requests.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Permissions(Judge):
         self._audit = audit
         self._memory = Memory(store, lifetime)
         self._tokens = PermissionTokens(covering)
-        self._epochs: dict[str, int] = {}  # counts what made the answers in the works worthless
+        self._epochs: dict[str, int] = {}  # counts events that invalidate the answers in progress
         self._closed: dict[str, None] = {}
 
     @property
@@ -112,12 +112,12 @@ class Permissions(Judge):
     # Sessions
 
     def open_session(self, session_id: str, rules: Rules | None = None) -> None:
-        """A session begins, or is there again after it had been closed; `rules` are those of its workspace."""
+        """Begin a session, or one that was closed, again; `rules` are the rules of its workspace."""
         self._closed.pop(session_id, None)
         self._session_rules[session_id] = rules or Rules()
 
     def begin_turn(self, session_id: str) -> None:
-        """A new turn: operations denied for the rest of the last turn may be asked about again."""
+        """Begin a turn: the user may be asked again about operations denied for the rest of the last turn."""
         self._tokens.forget(session_id)
         self._questions.unsilence(session_id)
 
@@ -142,14 +142,14 @@ class Permissions(Judge):
             self._closed.pop(oldest := next(iter(self._closed)))
             self._epochs.pop(oldest, None)
 
-    # What was allowed before
+    # Earlier approvals
 
     def approvals(self) -> tuple[Approval, ...]:
         """Everything the user has allowed for longer than once."""
         return self._memory.all()
 
     def revoke(self, id: str | None = None) -> int:
-        """Take back one approval by its id, or all of them; gives how many there were."""
+        """Remove one approval by its id, or all; returns how many there were."""
         return self._memory.revoke(id)
 
     # Deciding
@@ -195,14 +195,14 @@ class Permissions(Judge):
         workspace: str | os.PathLike[str] | None = None,
         directories: Sequence[str | os.PathLike[str]] = (),
     ) -> s.RequestPermissionResponse:
-        """The answer to an agent that asks for permission, in a session with these directories."""
+        """Answer an agent's permission request in a session with these directories."""
         epoch = self._epochs.get(params.session_id, 0)
         no = claims.preferred(params, "reject_once", "reject_always")
         try:
             subject = subject_of(params.tool_call, os.path.realpath(workspace or "/"))
             told = claims.told(params, subject)
             if why := claims.malformed(params):
-                no = None  # whatever was chosen might mean something else to the agent
+                no = None  # any choice might mean something else to the agent
                 option, decision = None, Decision(False, f"the request is misleading: {why}")
             else:
                 claimed = await self._claimed(params.session_id, subject, workspace, directories)
@@ -225,10 +225,10 @@ class Permissions(Judge):
         *,
         workspace: str | os.PathLike[str] | None = None,
     ) -> s.RequestPermissionResponse:
-        """Write down what people answered an agent elsewhere, who were shown its question as it was.
+        """Record the answer that people gave elsewhere to an agent's unchanged question; returns it for the agent.
 
-        A yes covers what they certainly saw (`seen`), and no warning, for they were shown none.  One that cannot be
-        written down is none.  Gives what the agent is told.
+        A yes covers the operations that they certainly saw (`seen`), and no warnings, because they saw none.  A yes
+        that cannot be recorded is a no.
         """
         epoch = self._epochs.get(params.session_id, 0)
         chosen = getattr(response.outcome, "option_id", None)
@@ -259,7 +259,7 @@ class Permissions(Judge):
             if (banned := self._banned(situation)) is not None:
                 return None, banned
         if self._preset_answers(subject, claimed):
-            # How far an "always" of the agent reaches nobody knows.
+            # The scope of the agent's own "always" is unknown.
             kinds: list[s.PermissionOptionKind] = ["allow_once"]
             kinds += ["allow_always"] if self.preset == "allow-all" else []
             option = claims.preferred(params, *kinds)
@@ -281,7 +281,7 @@ class Permissions(Judge):
         workspace: str | os.PathLike[str] | None,
         directories: Sequence[str | os.PathLike[str]],
     ) -> list[Situation] | None:
-        """What a question names, as the operations it would be; None where some of it can be none."""
+        """The operations that a question names; None if one of them is impossible."""
         operations = claims.operations(subject)
         if any(scrutiny.impossible(operation) for operation in operations):
             return None
@@ -291,17 +291,17 @@ class Permissions(Judge):
             return None
 
     def _preset_answers(self, subject: Subject, claimed: Sequence[Situation] | None) -> bool:
-        """Whether the preset reaches as far as what the agent asks about."""
+        """Whether the preset allows everything that the agent asks about."""
         if claimed is None:
             return False
-        if self.preset == "allow-all":  # which takes the agent's word for whatever no rule is about
+        if self.preset == "allow-all":  # `allow-all` trusts the agent where no rule applies
             return not any((verdict := self.judged(each)) and verdict.effect == "ask" for each in claimed)
         if any(map(self.must_ask, claimed)):
             return False
         return subject.plain and subject.action is not None and all(map(self.preset_allows, claimed))
 
     def _refused(self, session_id: str) -> Decision | None:
-        """The no that holds for everything in a session, if one does."""
+        """The no for everything in a session, if there is one."""
         if session_id in self._closed:
             return Decision(False, "the session is closed")
         if self._questions.is_silenced(session_id):
@@ -311,7 +311,7 @@ class Permissions(Judge):
         return None
 
     def _settled(self, situation: Situation) -> Decision | None:
-        """The decision, if it is possible without asking."""
+        """The decision, if no question is needed."""
         operation = situation.operation
         if (refusal := self._refused(situation.session_id)) is not None:
             return refusal
@@ -336,7 +336,7 @@ class Permissions(Judge):
         return Decision(False, f"a rule denies it{reason}", verdict.rule.where)
 
     def _covered(self, situation: Situation, detail: str | s.Diff) -> Decision | None:
-        """The yes that the user gave when the agent asked about exactly this; it is spent now."""
+        """The user's yes to the agent's question about exactly this operation, which is now spent."""
         change = detail if isinstance(detail, s.Diff) else None
         real, warnings = situation.names[-1], self.warnings(situation)
         token = self._tokens.spend(situation.session_id, real, change, warnings)
@@ -389,7 +389,7 @@ class Permissions(Judge):
         decision: Decision,
         situation: Situation | None = None,
     ) -> Decision:
-        """Have a decision written down before it counts; what cannot be is a no, and so is what came too late."""
+        """Record a decision before it takes effect; one that cannot be recorded, or is too late, becomes a no."""
         written = await self._write(session_id, told, decision)
         if not decision.allowed:
             return decision
@@ -405,7 +405,7 @@ class Permissions(Judge):
         return too_late
 
     def _too_late(self, session_id: str, epoch: int) -> Decision | None:
-        """The no that came while a yes was written down."""
+        """The no that arrived while a yes was being recorded."""
         if self._epochs.get(session_id, 0) != epoch:
             return Decision(False, CANCELLED.why, cancelled=True)
         return self._refused(session_id)
@@ -426,13 +426,13 @@ class Permissions(Judge):
         return True
 
     async def _remember(self, situation: Situation, decision: Decision) -> Decision:
-        """Keep an approval for as long as the user said; where that fails it holds this once."""
+        """Store an approval for as long as the user said; if that fails, it holds once."""
         if decision.scope in (None, "once"):
             return decision
-        if (known := self._settled(situation)) is not None and known.allowed:  # by somebody who asked the same
+        if (known := self._settled(situation)) is not None and known.allowed:  # by an equal question
             return decision
         what = (situation.session_id, situation.operation, situation.place, decision.scope)
-        if decision.scope == "session":  # at once, before anybody can ask the same again
+        if decision.scope == "session":  # immediately, before the same question can be asked again
             self._memory.keep(*what)
             return decision
         kept = await asyncio.to_thread(self._memory.keep, *what)

@@ -11,14 +11,14 @@ from ...foundation.directories import home_directory
 from ..protected import Protection, protected_by
 
 MOST_LOOKED_AT = 100_000  # entries of directories
-SKIPPED = {"node_modules", "__pycache__", ".venv", ".tox", ".git"}  # many files, which are others' or seen to
+SKIPPED = {"node_modules", "__pycache__", ".venv", ".tox", ".git"}  # directories with many files that tools manage
 TOO_MANY = Protection(
     "a file with several names", "there are too many files here to tell what the others are", True
 )
 
 
 def has_other_names(path: str) -> bool:
-    """Whether a file is there and has another name somewhere (a hard link)."""
+    """Whether a file exists and has another name somewhere (a hard link)."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -27,18 +27,18 @@ def has_other_names(path: str) -> bool:
 
 
 def protected_original(path: str, roots: Sequence[str]) -> tuple[str, Protection] | None:
-    """A protected file in the roots, or in the home directory, that is this very file under another name."""
+    """The protected file in the roots or the home directory that is the same file under another name."""
     return HardLinks(roots).of(path)
 
 
 class HardLinks:
-    """Protected files by what they are, whatever name they are reached by; looked for once, when first needed."""
+    """The hard links to protected files; they are searched once, on first use."""
 
     def __init__(self, roots: Sequence[str]) -> None:
         self._roots = roots
 
     def of(self, path: str) -> tuple[str, Protection] | None:
-        """The protected file that a path is another name of, and why it is protected; None when there is none."""
+        """The protected file that has this path as another name, and why it is protected; None if there is none."""
         try:
             status = os.lstat(path)
         except OSError:
@@ -46,7 +46,7 @@ class HardLinks:
         known, is_complete = self._known
         if found := known.get((status.st_dev, status.st_ino)):
             return found
-        is_others = not SKIPPED.isdisjoint(path.split("/"))  # as package managers link them
+        is_others = not SKIPPED.isdisjoint(path.split("/"))  # package managers make such links
         return None if is_complete or is_others else (path, TOO_MANY)
 
     @functools.cached_property
@@ -64,14 +64,14 @@ class HardLinks:
 
 
 class _Budget:
-    """How many entries of directories may still be looked at."""
+    """The number of directory entries that may still be read."""
 
     def __init__(self, left: int) -> None:
         self.left = left
 
 
 def _below(root: str, budget: _Budget) -> Iterator[str]:
-    """Protected files in a directory and in those below it, as far as the budget goes."""
+    """Protected files in a directory and below, within the budget."""
     waiting = [root]
     while waiting and budget.left > 0:
         entries = _entries(waiting.pop(), budget)

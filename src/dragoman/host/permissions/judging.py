@@ -21,14 +21,14 @@ NO_RULES = Rules()
 
 
 class Situation(Struct, frozen=True):
-    """An operation, where it would take place, and why it must be asked about, should it have to be."""
+    """An operation, its circumstances, and the reasons to ask about it."""
 
     session_id: str
-    names: tuple[Operation, ...]  # as it was given, and last with the real path
+    names: tuple[Operation, ...]  # with the given path, and last with the real one
     place: Circumstances
     roots: tuple[str, ...]
     doubts: tuple[Doubt, ...]
-    verdicts: dict[tuple[Rules, Rules], Verdict | None] = {}  # of the rules there were
+    verdicts: dict[tuple[Rules, Rules], Verdict | None] = {}  # of the rules in force
 
     @property
     def operation(self) -> Operation:
@@ -74,7 +74,7 @@ class Judge:
         return Situation(session_id, names, place, roots, tuple(dict.fromkeys(doubts)))
 
     def judged(self, situation: Situation) -> Verdict | None:
-        """The rules' verdict on an operation under its given name and under its real one."""
+        """The rules' verdict on an operation under its given and its real path."""
         ours, theirs = self.rules, self._session_rules.get(situation.session_id, NO_RULES)
         if (ours, theirs) not in situation.verdicts:
             told = (situation.names, situation.place, situation.roots, self._protected)
@@ -82,7 +82,7 @@ class Judge:
         return situation.verdicts[ours, theirs]
 
     def must_ask(self, situation: Situation) -> bool:
-        """Whether the user has to be asked, even if a rule or preset allows it."""
+        """Whether the user has to be asked even if a rule or preset allows the operation."""
         verdict = self.judged(situation)
         if verdict and verdict.effect == "ask":
             return True
@@ -97,11 +97,11 @@ class Judge:
             return False
         if self.preset == "allow-all":
             return True
-        real = situation.names[-1]  # the presets between all and nothing are about files in the roots
+        real = situation.names[-1]  # the other presets concern files in the roots
         return any(is_in(real.subject, root) for root in situation.roots)
 
     def warnings(self, *situations: Situation) -> list[str]:
-        """What whoever decides on operations has to be told besides."""
+        """Further remarks for the person who decides."""
         warnings: list[str] = []
         for situation in situations:
             warnings += map(str, situation.doubts)

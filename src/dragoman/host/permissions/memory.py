@@ -1,4 +1,4 @@
-"""Approvals that hold longer than once: for a session, and in the file of `approvals`."""
+"""Approvals for longer than once: for a session, and in the file of `approvals`."""
 
 import logging
 import secrets
@@ -13,7 +13,7 @@ log = logging.getLogger("dragoman")
 
 
 class Memory:
-    """Everything that is allowed already; each approval ends after `lifetime` seconds, whatever its scope."""
+    """All stored approvals; each ends after `lifetime` seconds, whatever its scope."""
 
     def __init__(self, store: ApprovalStore | None, lifetime: float) -> None:
         self.store = store
@@ -33,7 +33,7 @@ class Memory:
         return self.store.find(asked.fingerprint, asked.agent, asked.workspace) if self.store else None
 
     def keep(self, session_id: str, operation: Operation, place: Circumstances, scope: Scope) -> bool:
-        """Store an approval for its scope; false where it cannot be stored."""
+        """Store an approval for its scope; false if it cannot be stored."""
         now = time.time()
         approval = Approval(
             id=secrets.token_hex(8),
@@ -60,7 +60,7 @@ class Memory:
         return True
 
     def revoke(self, id: str | None) -> int:
-        """Forget one approval, or all of them; gives how many there were."""
+        """Remove one approval or all; returns how many there were."""
         count = 0
         for session_id, approvals in self._in_session.items():
             kept = [approval for approval in approvals if id is not None and approval.id != id]

@@ -1,6 +1,6 @@
 """Questions for the user.
 
-What a question shows has been made safe to show; what an agent says about itself is marked as that.
+Every text of a question is safe to show, and the agent's own words are marked as such.
 """
 
 import hashlib
@@ -18,9 +18,9 @@ DETAIL_LIMIT = 64_000  # characters shown of a diff
 
 
 class Option(Struct, frozen=True):
-    """One answer the user may give; `scope` is how far it reaches.
+    """One possible answer; `scope` is how long it holds.
 
-    `times`: how many of the equal operations that wait for the answer a yes of the scope `once` is for.
+    `times`: how many of the equal waiting operations a yes of the scope `once` covers.
     """
 
     id: str
@@ -33,8 +33,9 @@ class Option(Struct, frozen=True):
 class Question(Struct, frozen=True, kw_only=True):
     """Something to ask the user; every text in it can be shown as it is.
 
-    `operation` is what will be done, exactly; without one, `text` is what the agent claims and nobody can check.
-    `count` equal operations wait for the answer; the user may allow one of them, or with an option of its own all.
+    `operation` is exactly the operation that will be done; without it, `text` is the agent's claim, which cannot be
+    checked.  `count` equal operations wait for the answer; the user may allow one of them, or all by another
+    option.
     """
 
     session_id: str
@@ -43,14 +44,14 @@ class Question(Struct, frozen=True, kw_only=True):
     options: tuple[Option, ...]
     warnings: tuple[str, ...] = ()
     operation: Operation | None = None
-    tool_call_id: str = ""  # of the call the agent asks about, where it asks
+    tool_call_id: str = ""  # of the call that the agent asks about, if it does
     detail: str = ""  # such as a diff
-    key: str = ""  # equal for questions that are the same, in all that they show
+    key: str = ""  # equal for questions that show exactly the same
     count: int = 1
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was left out of the text."""
+        """Whether the text is complete."""
         return not is_elided(self.text)
 
     def option(self, id: object) -> Option | None:
@@ -58,7 +59,7 @@ class Question(Struct, frozen=True, kw_only=True):
         return next((option for option in self.options if isinstance(id, str) and option.id == id), None)
 
     def repeated(self, count: int) -> "Question":
-        """This question, asked once for so many equal operations."""
+        """This question, asked once for this number of equal operations."""
         if count == 1:
             return self
         options = list(self.options)
@@ -101,7 +102,7 @@ def about(
 ) -> Question:
     """The question whether the host may do something."""
     text = _text(operation)
-    offered: Sequence[Scope] = ("once",) if is_elided(text) else scopes  # what was not seen whole is not for keeps
+    offered: Sequence[Scope] = ("once",) if is_elided(text) else scopes  # what is shown in part is allowed once
     told = tuple(dict.fromkeys(visible(warning) for warning in (*warnings, *_warnings(operation))))
     shown = visible(detail, limit=DETAIL_LIMIT, lines=True)
     seen = msgspec.json.encode((operation.fingerprint(), offered, told, shown))
@@ -132,7 +133,7 @@ def _text(operation: Operation) -> str:
 
 
 def shown_json(value: object) -> str:
-    """A value as JSON; what is too long is cut before it is written."""
+    """A value as JSON; long parts are cut before it is encoded."""
     kept, is_whole = shortened(value, 2 * LIMIT)
     return visible(msgspec.json.encode(kept).decode()) + ("" if is_whole else LEFT_OUT)
 

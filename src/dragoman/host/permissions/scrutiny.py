@@ -1,4 +1,4 @@
-"""What must be known of an operation before anybody decides on it: is it possible, doubtful, what is it called."""
+"""Checks of an operation before a decision: whether it is possible or doubtful, and its names."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,17 @@ from .rules.matching import Circumstances, is_in
 from .rules.rules import Rules, Verdict
 
 MAX_LISTED = 10  # names in one sentence
-MAX_VARIABLES = 1000  # that one command sets
-MAX_PATH = 4096  # as Linux has it
+MAX_VARIABLES = 1000  # variables that one command sets
+MAX_PATH = 4096  # as on Linux
 MAX_WORD = 128 * 1024
 MAX_WORDS_TOGETHER = 2 * 1024 * 1024
 MAX_NAME = 1024  # characters of the name of a tool or of its server
 
 
 class Doubt(str):
-    """Why an operation must be asked about, in words.
+    """A reason to ask about an operation.
 
-    `about` says what the doubt is about: a protected `path`, `variables`, or the `rest`.
+    `about` is the kind of doubt: a protected `path`, `variables`, or the `rest`.
     """
 
     about: Literal["path", "variables", "rest"]
@@ -38,7 +38,7 @@ class Doubt(str):
 
 
 def impossible(operation: Operation) -> str | None:
-    """Why an operation cannot be what it says; None when it can."""
+    """Why an operation is impossible as it is described; None if it is possible."""
     match operation:
         case FileOperation(path=path):
             if not is_path(path):
@@ -67,7 +67,7 @@ def impossible(operation: Operation) -> str | None:
 
 
 def is_path(path: str) -> bool:
-    """Whether this can be the absolute path of something."""
+    """Whether this can be an absolute path."""
     return not _path_fault(path)
 
 
@@ -80,13 +80,13 @@ def _path_fault(path: str) -> str:
 
 
 def is_too_long(argv: Sequence[str], env: Sequence[tuple[str, str]]) -> bool:
-    """Whether no system could start a command, for its words are too long or too many."""
+    """Whether no system could start a command, because its words are too long or too many."""
     sizes = [*map(len, argv), *(len(name) + len(value) + 1 for name, value in env)]
     return max(sizes) >= MAX_WORD or sum(sizes) + 9 * len(sizes) > MAX_WORDS_TOGETHER
 
 
 def names(operation: Operation) -> tuple[Operation, ...]:
-    """An operation under the path it was given and, where it differs, under the real one, which comes last."""
+    """An operation under its given path and, if that differs, last under the real one."""
     match operation:
         case FileOperation(path=path):
             real = os.path.realpath(path)
@@ -99,7 +99,7 @@ def names(operation: Operation) -> tuple[Operation, ...]:
 
 
 def doubts(operation: Operation, own: Sequence[str]) -> list[Doubt]:
-    """Why an operation must be asked about, whatever the rules say and whatever most presets do."""
+    """Reasons to ask about an operation regardless of allow rules and most presets."""
     match operation:
         case FileOperation(path=path):
             found = protected_by(path, own)
@@ -135,7 +135,7 @@ def names_variables(env: Mapping[str, str], operation: Operation) -> bool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Some names in a row, and how many more there are."""
+    """Some names in a row, and the number of the others."""
     shown = ", ".join(visible(name, limit=100) for name in names[:MAX_LISTED])
     return f"{shown} and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else shown
 
@@ -143,10 +143,10 @@ def _listed(names: Sequence[str]) -> str:
 def judged(
     rules: Rules, names: Sequence[Operation], place: Circumstances, roots: Sequence[str], own: Sequence[str]
 ) -> Verdict | None:
-    """What the rules say of an operation under all its names.
+    """The rules' verdict on an operation under all its names.
 
-    An allow rule has to hold under each of them, and the arguments it leaves open have to stay in the roots and
-    away from what is protected.
+    An allow rule has to hold under each of them, and the arguments that it leaves open have to stay in the roots
+    and outside protected paths.
     """
     verdicts = [rules.judge(name, place) for name in names]
     for effect in ("deny", "ask"):
@@ -162,7 +162,7 @@ def judged(
 
 
 def _doubt_about(words: Sequence[str], cwd: str, roots: Sequence[str], own: Sequence[str]) -> str | None:
-    """Why a rule that leaves its arguments open does not mean these."""
+    """Why a rule that leaves its arguments open does not cover these."""
     for word in words:
         for path in filter(None, (word, word.partition("=")[2])):
             full = os.path.join(cwd, path)
@@ -174,7 +174,7 @@ def _doubt_about(words: Sequence[str], cwd: str, roots: Sequence[str], own: Sequ
 
 
 def told_briefly(operation: Operation) -> Document:
-    """What cannot be done, as the audit log has it: no more of it than can be shown."""
+    """An impossible operation for the audit log, cut to what can be shown."""
     match operation:
         case Execute(argv=argv):
             about = " ".join(visible(word, limit=200) for word in argv[:MAX_LISTED])
@@ -184,7 +184,7 @@ def told_briefly(operation: Operation) -> Document:
 
 
 def told(operation: Operation) -> Document:
-    """An operation as the audit log has it."""
+    """An operation for the audit log."""
     told: Document = {"operation": operation.kind, "fingerprint": operation.fingerprint()}
     match operation:
         case FileWrite():

@@ -1,7 +1,7 @@
-"""What somebody certainly saw of what an agent's question names, who was shown it by a client of somebody else's.
+"""The part of an agent's question that a person certainly saw in a foreign client.
 
-Clients show a question's title, its texts and its diffs; the input of a tool they may keep to themselves.  And they
-show them as they are, so that characters which nobody sees may make them look like something else.
+Clients show a question's title, its texts and its diffs; they may hide the input of a tool.  They show texts
+unchanged, so invisible characters may make them look like something else.
 """
 
 import re
@@ -12,15 +12,15 @@ from ..display import visible
 from ..variables import is_harmless
 from .subjects import MAX_SHOWN, NamedCommand, ShownChange, Subject
 
-MAX_TITLE = 200  # characters; of a longer one a small screen shows the beginning
+MAX_TITLE = 200  # characters; a small screen shows only the beginning of a longer text
 MAX_TEXT = 4000
-# What stands around a command where a question's words are that command, and no others.
+# The marks around a command in a question that consists of this command alone.
 _VERB = re.compile(r"(?:run|running|execute|bash|shell|terminal)\b:?\s+", re.IGNORECASE)
 _FENCED = re.compile(r"```\w*\n(?P<line>.*?)\n?```", re.DOTALL)
 
 
 def seen(call: s.ToolCallUpdate, subject: Subject, cwd: str) -> Subject:
-    """What a question names and shows for certain, in a session with this directory."""
+    """The operations that a question names and certainly shows, in a session with this directory."""
     contents = call.content or ()
     shows_changes = len(contents) <= MAX_SHOWN and any(isinstance(content, s.Diff) for content in contents)
     changes = tuple(change for change in subject.changes if shows_changes and _is_as_it_looks(change))
@@ -29,20 +29,20 @@ def seen(call: s.ToolCallUpdate, subject: Subject, cwd: str) -> Subject:
 
 
 def _is_as_it_looks(change: ShownChange) -> bool:
-    """Whether a change is of the file it names, and has no characters that nobody sees."""
+    """Whether a change concerns the file it names, and has no invisible characters."""
     texts = [change.path, *(text for step in change.steps for text in step if text)]
     return change.path == change.real and all(map(_is_plain, texts))
 
 
 def _is_shown(command: NamedCommand, call: s.ToolCallUpdate, cwd: str) -> bool:
-    """Whether a command stands in the words of a question, and is run where and as anybody would think."""
+    """Whether a question shows the command, which runs in the expected directory and without variables."""
     if command.cwd != cwd or not all(is_harmless(name, value) for name, value in command.env):
         return False
     return _is_plain(command.shown) and any(words == command.shown for words in _words(call))
 
 
 def _words(call: s.ToolCallUpdate) -> Iterator[str]:
-    """What a question's title and texts say, without what makes them look like a command."""
+    """A question's title and texts, without the marks around a command."""
     if call.title and len(call.title) <= MAX_TITLE:
         yield from _bare(call.title)
         yield from _bare(_VERB.sub("", call.title, count=1) if _VERB.match(call.title) else "")

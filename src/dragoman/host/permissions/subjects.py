@@ -1,8 +1,8 @@
-"""What an agent's own question is about, as far as its words name it: files that are read or changed, a command.
+"""The subject of an agent's own question, as far as its words name it: files read or changed, a command.
 
-All of it is a claim.  A rule may forbid what is claimed, a preset may answer it, and a yes covers the one operation
-that does the same to the letter (`tokens`).  What cannot be read with certainty is not `plain`, and then nobody but
-the user answers.
+All of it is a claim.  A rule may forbid it, a preset may answer it, and a yes covers the one operation that does
+exactly the same (`tokens`).  A subject that cannot be read with certainty is not `plain`, and then only the user
+answers.
 """
 
 import os
@@ -18,14 +18,14 @@ from msgspec import Struct
 from ... import schema as s
 from ..operations import Execute
 
-MAX_SHOWN = 20  # locations and contents of a call that a question shows
-MAX_NODES = 1000  # values looked at in the input of a tool
+MAX_SHOWN = 20  # locations and contents of a call that are read
+MAX_NODES = 1000  # values read in the input of a tool
 MAX_DEPTH = 20
 MAX_TOOL_NAME = 2048
-MCP = "mcp__"  # what the names of tools of MCP servers begin with, as agents say them
+MCP = "mcp__"  # the prefix by which agents name tools of MCP servers
 SHELLS = frozenset(f"{place}{name}" for place in ("", "/bin/", "/usr/bin/") for name in ("sh", "bash", "dash"))
 
-# Words in the names of a tool's arguments that name a place or an effect, and whole names of those that are texts.
+# Words in names of arguments that mean a place or an effect, and whole names of arguments that are texts.
 _PLACES = """
     path paths file files filename filepath dir directory cwd workdir root folder notebook uri source target dest
     destination
@@ -60,10 +60,10 @@ FileAction = Literal["read", "write", "delete"]
 
 
 class ShownChange(Struct, frozen=True):
-    """What a question shows of one file: each text that goes, None where there is no file, and what comes."""
+    """The change of one file in a question: each removed text (None: no file) with the new one."""
 
     path: str
-    real: str  # where the path led when the question came, whatever it leads to later
+    real: str  # the target of the path when the question came, wherever it leads later
     steps: tuple[tuple[str | None, str], ...]
 
 
@@ -81,29 +81,29 @@ class NamedCommand(Struct, frozen=True):
 
     @property
     def operation(self) -> Execute:
-        """What the host would call this, were it to run it."""
+        """The operation with which the host would run this."""
         argv = self.words if self.line is None else ("/bin/sh", "-c", self.line)
         return Execute(argv=argv, cwd=self.cwd, env=self.env, shell=self.line is not None)
 
 
 class Subject(Struct, frozen=True):
-    """What a question is about; every path is absolute."""
+    """The subject of a question; every path is absolute."""
 
     action: FileAction | None = None
     paths: tuple[str, ...] = ()
     changes: tuple[ShownChange, ...] = ()
     command: NamedCommand | None = None
-    tools: tuple[tuple[str, str], ...] = ()  # of MCP servers, each with its server: it is one of these
-    plain: bool = False  # whether all it names is known, and none of it runs anything or goes anywhere else
+    tools: tuple[tuple[str, str], ...] = ()  # tools of MCP servers, each with its server; the call is one of these
+    plain: bool = False  # whether everything it names is known, and nothing of it runs programs or leads elsewhere
 
     @property
     def changed(self) -> dict[str, str]:
-        """The files it shows changes of, each with the last text it would get."""
+        """The files with shown changes, each with its final text."""
         return {change.path: change.steps[-1][1] for change in self.changes}
 
 
 def subject_of(call: s.ToolCallUpdate, cwd: str) -> Subject:
-    """What a tool call says it is about, relative paths being those of the session's directory."""
+    """The subject of a tool call; relative paths are relative to the session's directory."""
     contents, locations = call.content or (), call.locations or ()
     steps: dict[str, list[tuple[str | None, str]]] = {}
     for content in contents:
@@ -128,7 +128,7 @@ def subject_of(call: s.ToolCallUpdate, cwd: str) -> Subject:
 
 
 def _tools(name: str | None) -> tuple[tuple[str, str], ...]:
-    """The tools of MCP servers that `mcp__SERVER__TOOL` may mean: either name may have two underlines itself."""
+    """The tools of MCP servers that `mcp__SERVER__TOOL` may mean: both names may contain two underscores."""
     words = (name or "")[:MAX_TOOL_NAME].removeprefix(MCP)
     if words == (name or "")[:MAX_TOOL_NAME]:
         return ()
@@ -151,7 +151,7 @@ def _absolute(path: str, cwd: str) -> str:
 
 
 class _Input:
-    """The paths in the input of a tool, and whether there is nothing else in it that matters."""
+    """The paths in the input of a tool, and whether nothing else in it matters."""
 
     def __init__(self, value: object, cwd: str, shown: Sequence[str | None]) -> None:
         self._cwd, self._shown = cwd, [text for text in shown if text]
@@ -189,12 +189,12 @@ class _Input:
             self.paths += [_absolute(path, self._cwd) for path in _patched(text)]
         elif not is_text and (text.startswith(("/", "~", "file:")) or ".." in text.split("/")):
             self.paths.append(_absolute(text, self._cwd))
-        elif not is_text and (not named or "://" in text):  # words without a name may be anything
+        elif not is_text and (not named or "://" in text):  # values without a name may be anything
             self.plain = False
 
 
 def _json(text: str) -> object:
-    """The list or object that a text holds, as some agents send the arguments of a tool."""
+    """The list or object in a JSON text, because some agents send a tool's arguments as text."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, ValueError):
@@ -206,7 +206,7 @@ def _words(name: str) -> Iterator[str]:
 
 
 def _patched(text: str) -> Iterator[str]:
-    """The files that a patch is about."""
+    """The files in a patch."""
     for found in _IN_PATCHES.finditer(text):
         for path in [found["path"]] if found["path"] else found["both"].split():
             if path.strip() != "/dev/null":
@@ -214,7 +214,7 @@ def _patched(text: str) -> Iterator[str]:
 
 
 def _change_in(given: object) -> tuple[str, str | None, str] | None:
-    """The change in the input of a tool that shows none: a path, and the whole text or what goes and what comes."""
+    """The change in a tool's input: a path, and the whole text or the old and the new part."""
     if not isinstance(given, Mapping):
         return None
     path = next((given[name] for name in _PATHS if isinstance(given.get(name), str)), None)
@@ -228,7 +228,7 @@ def _change_in(given: object) -> tuple[str, str | None, str] | None:
 
 
 def command_in(given: object, kind: str | None, cwd: str) -> NamedCommand | None:
-    """The command in the input of a tool, in the forms that agents have for it."""
+    """The command in a tool's input, in any of the forms that agents use."""
     if not isinstance(given, Mapping):
         return None
     said = next((given[name] for name in ("command", "cmd", "argv") if name in given), None)
@@ -249,12 +249,12 @@ def command_in(given: object, kind: str | None, cwd: str) -> NamedCommand | None
 
 
 def shell_line(argv: Sequence[str]) -> str | None:
-    """What a shell of the system's own is given to read; None for any other command."""
+    """The text that one of the system's shells is given; None for any other command."""
     is_shell = len(argv) == 3 and argv[0] in SHELLS and argv[1] in ("-c", "-lc")
     return argv[2] if is_shell else None
 
 
 def plain_words(line: str) -> tuple[str, ...] | None:
-    """The words of a line that a shell would change nothing about; None for any other line."""
+    """The words of a line that a shell would not change; None for any other line."""
     words = tuple(line.split())
     return words if _PLAIN_WORDS.fullmatch(line) and words and "=" not in words[0] else None

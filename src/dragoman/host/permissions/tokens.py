@@ -1,9 +1,9 @@
 """The user's yes to an agent's question, as a token for one operation that does exactly that.
 
-An agent asks about a change or a command and, once allowed, has the host carry it out.  The yes is a token: one
-operation spends it, within a short time, in the same turn of the same session, if it writes what was shown to the
-file that was named, or runs what was named in the directory and with the variables that were named.  It also takes
-every warning that a question about the operation itself would show to have been shown.  Anything else asks.
+An agent asks about a change or a command and, once allowed, requests it from the host.  The yes is a token.  One
+operation spends it, within a short time, in the same turn of the same session, if it writes the shown text to the
+named file, or runs the named command with the named directory and variables.  The first question must also have
+shown every warning that a question about the operation itself would show.  Otherwise the user is asked.
 """
 
 import shlex
@@ -18,8 +18,8 @@ from ..variables import is_harmless
 from .subjects import NamedCommand, ShownChange, Subject, plain_words, shell_line
 
 LIFETIME = 60.0  # seconds
-MAX_TOKENS = 32  # of one session
-MAX_TEXT = 8 * 1024 * 1024  # characters of changes that are kept for one session
+MAX_TOKENS = 32  # tokens of one session
+MAX_TEXT = 8 * 1024 * 1024  # characters of changes kept for one session
 
 
 class Token(Struct, frozen=True, eq=False):
@@ -37,14 +37,14 @@ class Token(Struct, frozen=True, eq=False):
 
 
 class PermissionTokens:
-    """The unspent ones of all sessions."""
+    """The unspent tokens of all sessions."""
 
     def __init__(self, lifetime: float = LIFETIME) -> None:
         self._lifetime = lifetime
         self._kept: dict[str, list[Token]] = {}
 
     def grant(self, session_id: str, tool_call_id: str, subject: Subject, warnings: Iterable[str]) -> None:
-        """The user said yes to a question about this, which showed these warnings."""
+        """Store the user's yes to a question about this subject, which showed these warnings."""
         ends, shown = time.monotonic() + self._lifetime, frozenset(warnings)
         what: list[ShownChange | NamedCommand] = [*subject.changes]
         if subject.command:
@@ -57,7 +57,7 @@ class PermissionTokens:
     def spend(
         self, session_id: str, operation: Operation, diff: Diff | None, warnings: Iterable[str]
     ) -> Token | None:
-        """The token that is for an operation, gone from here; `diff` is what the operation changes."""
+        """Spend and return the token for an operation, whose change is `diff`."""
         kept = self._unspent(session_id)
         needed = frozenset(warnings)
         for token in kept:
@@ -85,11 +85,11 @@ def _is_for(what: ShownChange | NamedCommand, operation: Operation, diff: Diff |
 
 
 def _makes(steps: Sequence[tuple[str | None, str]], diff: Diff) -> bool:
-    """Whether these steps, and nothing besides them, make the new text of the old one."""
+    """Whether exactly these steps turn the old text into the new one."""
     text = diff.old_text or ""
     for old, new in steps:
         if not old:
-            if text:  # a question that showed a new file is none about one that is there
+            if text:  # a question about a new file does not cover an existing one
                 return False
             text = new
         elif text.count(old) == 1:
@@ -100,7 +100,7 @@ def _makes(steps: Sequence[tuple[str | None, str]], diff: Diff) -> bool:
 
 
 def _runs(command: NamedCommand, operation: Execute) -> bool:
-    """Whether an operation runs a command as it was named, but for variables that change nothing."""
+    """Whether an operation runs the named command, ignoring harmless variables."""
     named = dict(command.env)
     if command.cwd != operation.cwd:
         return False
@@ -120,7 +120,7 @@ def _runs(command: NamedCommand, operation: Execute) -> bool:
 
 
 def _there_already(line: str, cwd: str) -> str:
-    """A line without the `cd` in front of it that leads to where it is run anyway."""
+    """A line without a leading `cd` to the directory in which it runs anyway."""
     for place in (cwd, f"'{cwd}'"):
         if shlex.split(place) == [cwd] and line.startswith(f"cd {place} && "):
             return line.removeprefix(f"cd {place} && ")

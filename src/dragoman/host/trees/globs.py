@@ -1,7 +1,7 @@
 """Globs as regular expressions, read as Git reads them in a .gitignore.
 
 `*` and `?` stay within a name, `**` is any number of directories, `[a-z]` is one character.  Everything before the
-last star of a name, and before the last `**` of a path, is matched once and never again: no glob takes long.
+last star of a name, and before the last `**` of a path, is matched only once, so no glob takes long.
 """
 
 import re
@@ -42,7 +42,7 @@ def expression(glob: str) -> str:
 
 
 def _parts(glob: str) -> Iterator[str]:
-    """The names of a path; a slash in brackets separates none."""
+    """The names of a path; a slash in brackets is not a separator."""
     start = at = 0
     while at < len(glob):
         if glob[at] == "/":
@@ -53,7 +53,7 @@ def _parts(glob: str) -> Iterator[str]:
 
 
 def _name(glob: str) -> str:
-    """The expression of one name: the pieces between its stars, each found as early as it is."""
+    """The expression of one name: the pieces between its stars, each at its first occurrence."""
     pieces, at = [""], 0
     while at < len(glob):
         letter = glob[at]
@@ -81,7 +81,7 @@ def _name(glob: str) -> str:
 
 
 def _bracket(glob: str, start: int) -> tuple[str, int]:
-    """The expression of `[...]` and where it ends; one that is not closed fits nothing."""
+    """The expression of `[...]` and where it ends; without a closing bracket, it fits nothing."""
     at = start + 1
     is_not = glob[at : at + 1] in ("!", "^")
     at += is_not

@@ -13,21 +13,21 @@ from . import globs
 MAX_RULES = 1024 * 1024  # bytes of a .gitignore that are read
 FLAGS = (
     os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
-)  # a pipe under a file's name must not be waited for
+)  # opening a pipe must not block
 _WILD = re.compile(r"[*?\[\\]")
 
 
 class _Line(Struct, frozen=True):
-    """One line: what it fits and whether that is ignored."""
+    """One line: its pattern, and whether paths that fit are ignored."""
 
     glob: str
     only_directories: bool
-    is_path: bool  # it is about a path from the file's directory on, not about a name anywhere below
+    is_path: bool  # it fits a path from the file's directory on, not a name anywhere below
     ignores: bool
 
 
 class _Table:
-    """Lines by how they are compared; of those that fit the last decides."""
+    """Lines grouped by how they are compared; the last one that fits decides."""
 
     def __init__(self, lines: Iterable[tuple[int, _Line]]) -> None:
         self._names: dict[str, int] = {}
@@ -71,7 +71,7 @@ def _fitting(pattern: re.Pattern[str] | None, text: str) -> int:
 
 
 class Ignoring:
-    """The lines that hold in a directory."""
+    """The lines that apply in a directory."""
 
     def __init__(self, directory: str, text: str) -> None:
         lines = list(enumerate(_lines(text)))
@@ -95,13 +95,13 @@ def is_ignored(path: str, name: str, is_directory: bool, rules: Sequence[Ignorin
 
 
 def rules_in(directory: str, name: str = ".gitignore") -> list[Ignoring]:
-    """The rules a directory has of its own, if any."""
+    """The rules in a directory's own .gitignore, if any."""
     text = _text(os.path.join(directory, name))
     return [Ignoring(directory, text)] if text else []
 
 
 def rules_above(root: str, top: str) -> list[Ignoring]:
-    """The rules of the directories above: those of its repository, or outside one those from `top` on."""
+    """The rules of the directories above: in a repository from its root, otherwise from `top` on."""
     if os.path.lexists(os.path.join(root, ".git")):
         return rules_in(root, ".git/info/exclude")
     above = list(_parents(root))
@@ -131,7 +131,7 @@ def _text(path: str) -> str:
 
 
 def _bytes(name: str) -> str:
-    """A name with a character a byte, as its rules are read: Git compares bytes."""
+    """A name with one character for each byte, like the rules, because Git compares bytes."""
     return os.fsencode(name).decode("latin-1")
 
 
@@ -149,7 +149,7 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _without_end(line: str) -> str:
-    """A line without the blanks at its end, but for one behind a backslash."""
+    """A line without the blanks at its end, except one after a backslash."""
     bare = line.rstrip(" ")
     escapes = len(bare) - len(bare.rstrip("\\"))
     return bare + " " if escapes % 2 and len(bare) < len(line) else bare

@@ -13,7 +13,7 @@ NEVER = {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox", 
 
 
 class Skipped(Protocol):
-    """Counts what was not looked at, and why."""
+    """Counts skipped files, and why they were skipped."""
 
     ignored: int
     nameless: int
@@ -23,7 +23,7 @@ class Skipped(Protocol):
 
 
 class Names(Protocol):
-    """Where names are kept."""
+    """A list of names."""
 
     def add(self, name: str, /) -> object: ...
 
@@ -43,7 +43,7 @@ def files(root: str, top: str, looked: Skipped) -> Iterator[str]:
             looked.unreadable.add(directory)
             continue
         names = {entry.name for entry in entries}
-        is_inner = ".git" in names and directory != root  # a repository in a repository has rules of its own
+        is_inner = ".git" in names and directory != root  # a nested repository has its own rules
         rules = [] if is_inner else above
         rules = [*rules, *rules_in(directory)] if ".gitignore" in names else rules
         below = []
@@ -61,7 +61,7 @@ def files(root: str, top: str, looked: Skipped) -> Iterator[str]:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name can be told; a file system takes any bytes."""
+    """Whether a name is text; a file system accepts any bytes."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -71,7 +71,7 @@ def _is_text(name: str) -> bool:
 
 def fitting(glob: str, root: str, top: str) -> Callable[[str], bool]:
     """Whether a path fits a glob: by its name, as a whole, or from the root or the top on."""
-    is_other = glob.startswith("!")  # all but those
+    is_other = glob.startswith("!")  # all files except those
     wanted = [each.removeprefix("./") for each in alternatives(glob.removeprefix("!"))]
     names = _one_of(each for each in wanted if "/" not in each)
     paths = _one_of(each.removeprefix("/") for each in wanted if "/" in each)

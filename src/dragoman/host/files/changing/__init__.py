@@ -1,1 +1,1 @@
-"""How files are changed: all of a change or nothing, also when the process is killed half way."""
+"""Changes files: a change is made completely or not at all, even if the process is killed half way."""

@@ -1,8 +1,8 @@
 """The state of a file that a change requires.
 
 A request requires something (`expectedSha256`, `overwrite`), and a question shows something (a diff, "a new file").
-Both are one value, a `Condition`.  It travels from the request through the question to the commit, and is written
-down in the journal.  `exchanging` checks it, at the one moment when nobody else can get at the file any more.
+One value, a `Condition`, holds both.  It goes from the request through the question to the commit, and is stored in
+the journal.  `exchanging` checks it at the one moment when nobody else can reach the file any more.
 """
 
 import os
@@ -17,19 +17,19 @@ from ..reading import digest_of, read_chunks
 
 
 class Condition(Struct, frozen=True, omit_defaults=True):
-    """The required state of a name before a change; by default any.  None is "not said", never "no file"."""
+    """The required state of a name before a change; by default any.  None means unspecified, never "no file"."""
 
     digest: str | None = None  # the SHA-256 of the file that must be there
     modified: int | None = None  # when that file was last changed, in ns
     is_absent: bool = False  # no file may be there
-    refusal: Literal["changed", "exists"] = "changed"  # how a file that may not be there is refused
+    refusal: Literal["changed", "exists"] = "changed"  # the error for a file that must not exist
 
     @property
     def needs_file(self) -> bool:
         return self.digest is not None or self.modified is not None
 
     def shown(self, digest: str | None) -> "Condition":
-        """The same, narrowed to the state that a user was shown: a file with this digest, or None for no file."""
+        """This condition, narrowed to the state that the user saw: a file with this digest, or None for no file."""
         if digest is None:
             self.check(None)
             return msgspec.structs.replace(self, is_absent=True)
@@ -40,7 +40,7 @@ class Condition(Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(self, digest=digest)
 
     def check(self, file: int | None) -> None:
-        """Refuse an open file, or None for no file, that is not as it must be."""
+        """Refuse an open file (None: no file) that does not fulfil the condition."""
         if file is None:
             if self.needs_file:
                 raise FileRefused("changed")
@@ -59,7 +59,7 @@ Expected = str | int | None | Condition  # a SHA-256, a time of change in ns, No
 
 
 def required(expected: Expected = ANYTHING, *, overwrite: bool = True) -> Condition:
-    """The condition of a request; an `expected` that is no SHA-256, also an empty text, is refused."""
+    """The condition of a request; refuses an `expected` that is not a SHA-256, even an empty text."""
     match expected:
         case None:
             return Condition(is_absent=True)
@@ -71,7 +71,7 @@ def required(expected: Expected = ANYTHING, *, overwrite: bool = True) -> Condit
             condition = expected
     if overwrite or condition.is_absent:
         return condition
-    if condition.needs_file:  # it must be there, and must not be replaced
+    if condition.needs_file:  # it must exist, and must not be replaced
         raise FileRefused("exists")
     return Condition(is_absent=True, refusal="exists")
 

@@ -1,17 +1,17 @@
-"""Files changed: all of them or none, also when the process is killed half way.
+"""Changes files: all of them or none, even if the process is killed half way.
 
 The steps, and the journal's record that is on the disk before the next step begins (`records`):
 
     1  begun: for each file its directory, its name, and two further names in that directory
-    2  missing directories are made, each of them told; the new contents are written under the first of the names
+    2  missing directories are made, each with a record; the new contents are written under the first of the names
     3  prepared: for each file its condition and the digest of its new content
-    4  each new content takes its file's name, and each file to be deleted loses it (`exchanging`); should one not
-       fulfil its condition, it is put back, and so is everything (`settling`)
-    5  done: then all that is left under further names goes, then the record
+    4  each new content takes its file's name, and each file to be deleted loses it (`exchanging`); if a file does
+       not fulfil its condition, it and all others are put back (`settling`)
+    5  done: everything left under further names is removed, then the record
 
-Killed before 3, no file has been touched, and what lies about is removed.  Killed between 3 and 5, the change is
-finished if every file was exchanged, else it is taken back.  Killed after 5, only leftovers remain.  The next
-workspace that is made does this, before anything else; so does this process, when a step fails.
+If the process is killed before 3, no file has been touched and the leftovers are removed.  Between 3 and 5, the
+change is finished if every file was exchanged, and taken back otherwise.  After 5, only leftovers remain.  The next
+workspace does this before anything else; so does this process if a step fails.
 """
 
 import errno
@@ -43,7 +43,7 @@ log = logging.getLogger("dragoman")
 
 
 class Seen(Struct, frozen=True):
-    """The current file, to be shown: its digest, None for no file; and its text, None where it is not text."""
+    """The current file, to be shown: its digest (None: no file) and its text (None: not text)."""
 
     digest: str | None
     text: str | None = None
@@ -88,7 +88,7 @@ class Edit:
         return FileWrite(path=self.path, digest=digest_of([self.content]), creates=not self.exists)
 
     def look(self, encoding: str | None = None) -> Seen:
-        """The current file, to be shown; from here on only this file can be changed."""
+        """The current file, to be shown; from now on, only this file can be changed."""
         with Directories() as directories, directories.innermost(self.location) as fd:
             seen = Seen(None) if fd is None else look_at(fd, self.location.name, encoding)
         if seen.digest is None and self.content is None:
@@ -98,7 +98,7 @@ class Edit:
         return seen
 
     def diff(self) -> Diff | None:
-        """The change, to be shown; None where it is not text.  From here on only this file can be changed."""
+        """The change, to be shown; None if it is not text.  From now on, only this file can be changed."""
         with answering(self.named):
             seen = self.look()
         if seen.digest is not None and seen.text is None:
@@ -110,7 +110,7 @@ class Edit:
 
 
 class EditSet:
-    """Edits that have been looked at and not yet made."""
+    """Edits that were read and not yet made."""
 
     def __init__(self, edits: Sequence[Edit], journal: Journal, mode: int) -> None:
         self.edits = tuple(edits)
@@ -128,7 +128,7 @@ class EditSet:
         """Nothing is held."""
 
     def commit(self) -> list[EditedFile]:
-        """Make all the edits, or none; they are on the disk when this returns."""
+        """Make all edits or none; they are synced when this returns."""
         if not self.edits:
             return []
         try:
@@ -148,7 +148,7 @@ class EditSet:
 
 
 def write_one(edit: Edit, journal: Journal, mode: int) -> bool:
-    """Change a single file; true when it was made."""
+    """Change a single file; true if it was created."""
     try:
         record = journal.begin()
     except OSError as exc:
@@ -158,7 +158,7 @@ def write_one(edit: Edit, journal: Journal, mode: int) -> bool:
 
 
 def make_path(location: Location, journal: Journal) -> bool:
-    """Make a directory and those above it; false when it was there."""
+    """Create a directory and those above it; false if it existed."""
     names = FileNames(
         msgspec.structs.replace(location, missing=(*location.missing, location.name)),
         journal.edit_name(),
@@ -186,9 +186,9 @@ def make_path(location: Location, journal: Journal) -> bool:
 
 
 class Change:
-    """Edits being made; `record` is None where one file is changed and there is no entry for a journal.
+    """Edits being made; `record` is None if a single file is changed, which needs no journal.
 
-    With `pins`, no file may change from when it was prepared, also where nothing was required of it.
+    With `pins`, no file may change after it was prepared, even if the request has no condition for it.
     """
 
     def __init__(
@@ -196,12 +196,12 @@ class Change:
     ) -> None:
         self._edits, self._journal, self._record, self._mode = edits, journal, record, mode
         self._pins = pins
-        self._reached = 0  # of the files, those in whose directories something may have been made
+        self._reached = 0  # those files in whose directories something may have been created
         self._progress = Progress()
         self._directories = Directories()
 
     def carry_out(self) -> list[bool]:
-        """Make all of them, or none; for each whether it made a file."""
+        """Make all edits or none; returns for each whether it created a file."""
         with self._directories:
             try:
                 created = self._carry_out()
@@ -223,7 +223,7 @@ class Change:
         for edit, names, content in zip(self._edits, self._progress.files, contents, strict=True):
             with answering(edit.named):
                 created.append(self._apply(names, content))
-        # Of one file it is clear that all of it was done.
+        # With a single file, all of it was done.
         self._write(Done(), sync=len(contents) > 1)
         return created
 
@@ -249,7 +249,7 @@ class Change:
             with self._directories.outermost(names.location) as top:
                 self._reached = index + 1
                 return make_directories(top, names.location.missing, names.new, tell)
-        except FileNotFoundError as exc:  # it was moved: it is no longer the allowed file
+        except FileNotFoundError as exc:  # it was moved: it is not the allowed file any more
             raise FileRefused("changed") from exc
 
     def _apply(self, names: FileNames, content: FileContent) -> bool:
@@ -274,7 +274,7 @@ class Change:
         self._progress.add(line)
 
     def _settle(self, failure: str, *, has_failed: bool = False) -> None:
-        """Bring it to an end; the record stays if that fails, and the next start tries again."""
+        """Finish or undo the change; if that fails, the record stays and the next start tries again."""
         if self._progress.contents is None:  # a directory that cannot be reached any more needs no clearing up
             self._progress.files = self._progress.files[: self._reached]
         try:

@@ -1,16 +1,16 @@
-"""The one place where a name of the user's gets another file: exchange, look, put back.
+"""The only place where a name of the user gets another file: exchange, check, put back.
 
 `put` gives a finished file a name, `take` takes a name away from a file.  Both do it first, in one step, and then
-look at the file that had the name: nobody else can put another one in its place any more.  If that file does not
-fulfil the `Condition`, it gets its name back and the change is refused.  There is no gap between looking and doing.
+check the file that had the name, which nobody else can replace any more.  If that file does not fulfil the
+`Condition`, it gets its name back and the change is refused.  There is no gap between check and change.
 
-Where names cannot be exchanged (shared folders, some FUSE file systems) there is a second way: the old file is
-renamed away, looked at, and the new one gets the name, if nothing has it by then.  For that moment nothing has the
-name; the journal tells the next start where the old file is.  Where there are no hard links either, the new file is
-made under its name and filled there (`filling`): a rename would replace whatever has the name by then.
+Where names cannot be exchanged (shared folders, some FUSE file systems), the old file is renamed away and checked,
+and the new one gets the name if it is still free.  For a moment no file has the name; the journal tells the next
+start where the old file is.  Without hard links, the new file is created under its name and filled there
+(`filling`), because a rename would replace any file that has the name by then.
 
-No file of the user's is ever removed here.  One that can neither stay where it is nor get its name back, because
-somebody has saved another one meanwhile, is kept next to it (`keep_beside`), and the log says so.
+No file of the user is ever removed here.  A file that can neither stay nor get its name back, because somebody has
+saved another one meanwhile, is kept next to it (`keep_beside`), and the log says so.
 """
 
 import errno
@@ -37,13 +37,13 @@ PATIENCE = 10.0  # seconds to wait for another process that changes files of the
 
 _NO_LINKS = {*UNSUPPORTED, errno.EMLINK, errno.EXDEV}
 _FILL = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-_LONGEST = 200  # characters of a name that gets a further part
+_LONGEST = 200  # characters of a name that gets a suffix
 
 
 def put(dir_fd: int, new: str, aside: str, name: str, condition: Condition) -> bool:
-    """Give the file `new` the name `name`; true when nothing had that name.
+    """Give the file `new` the name `name`; true if the name was free.
 
-    A file that had the name goes by `new` then, or by `aside` where names cannot be exchanged.
+    A file that had the name is called `new` afterwards, or `aside` where names cannot be exchanged.
     """
     with _alone(dir_fd):
         for _ in range(MAX_TRIES):
@@ -51,13 +51,13 @@ def put(dir_fd: int, new: str, aside: str, name: str, condition: Condition) -> b
                 if condition.is_absent:
                     return _put_new(dir_fd, new, name, condition)
                 return _put_over(dir_fd, new, aside, name, condition)
-            except FileExistsError:  # somebody has just made it
+            except FileExistsError:  # somebody has just created it
                 continue
     raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
 def take(dir_fd: int, aside: str, name: str, condition: Condition) -> None:
-    """Take a name away from a file, which goes by `aside` then; raises FileNotFoundError when nothing has it."""
+    """Rename a file to `aside`; raises FileNotFoundError if it is missing."""
     with _alone(dir_fd):
         _rename_away(dir_fd, name, aside)
         try:
@@ -79,7 +79,7 @@ def _put_over(dir_fd: int, new: str, aside: str, name: str, condition: Condition
     ours = os.stat(new, dir_fd=dir_fd, follow_symlinks=False)
     try:
         linux.exchange(dir_fd, new, name)
-    except FileNotFoundError:  # nothing has the name
+    except FileNotFoundError:  # the name is free
         condition.check(None)
         rename_new(dir_fd, new, name)
         return True
@@ -96,7 +96,7 @@ def _put_over(dir_fd: int, new: str, aside: str, name: str, condition: Condition
 
 
 def _put_in_two_steps(dir_fd: int, new: str, aside: str, name: str, condition: Condition) -> bool:
-    if condition == ANYTHING and _linked(dir_fd, name, aside):  # nothing to look at, so no need for a gap
+    if condition == ANYTHING and _linked(dir_fd, name, aside):  # nothing to check, so no gap is needed
         os.rename(new, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
         return False
     try:
@@ -118,7 +118,7 @@ def _put_in_two_steps(dir_fd: int, new: str, aside: str, name: str, condition: C
 
 
 def _linked(dir_fd: int, name: str, aside: str) -> bool:
-    """Give a regular file a further name; false where that cannot be had."""
+    """Give a regular file a further name; false if the file system cannot."""
     status = status_at(dir_fd, name)
     if status is None or not stat.S_ISREG(status.st_mode):
         return False
@@ -130,7 +130,7 @@ def _linked(dir_fd: int, name: str, aside: str) -> bool:
 
 
 def _look(dir_fd: int, name: str, condition: Condition) -> None:
-    """Check a file whose name only we know; a file that somebody is writing to counts as changed."""
+    """Check a file whose name only this process knows; a file open for writing elsewhere counts as changed."""
     try:
         with opened(name, dir_fd) as file:
             before = identity(os.fstat(file))
@@ -147,7 +147,7 @@ def _put_back(dir_fd: int, taken: str, name: str, ours: os.stat_result) -> None:
     """Undo an exchange.  A file saved under the name since then is newer, and stays."""
     try:
         linux.exchange(dir_fd, taken, name)
-    except FileNotFoundError:  # removed meanwhile
+    except FileNotFoundError:  # it was removed meanwhile
         give_back(dir_fd, taken, name)
         return
     out = status_at(dir_fd, taken)
@@ -158,21 +158,21 @@ def _put_back(dir_fd: int, taken: str, name: str, ours: os.stat_result) -> None:
 
 
 def give_back(dir_fd: int, taken: str, name: str) -> None:
-    """Give a file its name again; if another has it by now, keep both."""
+    """Give a file its name back; if another file has it by now, keep both."""
     try:
         rename_new(dir_fd, taken, name)
     except FileExistsError:
         now = status_at(dir_fd, name)
         if is_same(dir_fd, taken, name):  # it never lost it
             remove(dir_fd, taken)
-        elif now and stat.S_ISREG(now.st_mode) and not now.st_size:  # made by a process that was killed then
+        elif now and stat.S_ISREG(now.st_mode) and not now.st_size:  # a killed process created it
             _fill_empty(dir_fd, taken, name)
         else:
             keep_beside(dir_fd, taken, name)
 
 
 def _fill_empty(dir_fd: int, taken: str, name: str) -> None:
-    """Give an empty file the content of another, which is removed; keep both if it is no longer empty."""
+    """Move the content of another file into an empty one; keep both if it is no longer empty."""
     try:
         with opened(taken, dir_fd) as source:
             fill(dir_fd, source, os.open(name, _FILL, dir_fd=dir_fd), name)
@@ -189,19 +189,19 @@ def is_same(dir_fd: int, one: str, other: str) -> bool:
 
 
 def keep_beside(dir_fd: int, taken: str, name: str) -> None:
-    """Keep a file of the user's next to the one that has its name now, under a name a person can find."""
+    """Keep a user's file next to the one that has its name now, under a name that a person can find."""
     beside = f"{name[:_LONGEST]}.kept-{secrets.token_hex(4)}"
     _rename_away(dir_fd, taken, beside)
     log.warning("%s was saved while it was being changed; the version before is kept as %s", name, beside)
 
 
 def identity(status: os.stat_result) -> tuple[int, int, int, int]:
-    """Differs when a file is another one, or the same one with other content."""
+    """A value that differs if a file was replaced or its content changed."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def rename_new(dir_fd: int, old: str, new: str) -> None:
-    """Rename a file to a name nothing has; raises FileExistsError when something has it."""
+    """Rename a file to a free name; raises FileExistsError if it is not free."""
     try:
         linux.rename_new(dir_fd, old, new)
     except OSError as exc:
@@ -221,7 +221,7 @@ def _link_new(dir_fd: int, old: str, new: str) -> None:
 
 
 def can_link(dir_fd: int, ours: str) -> bool:
-    """Whether a file of ours can have a further name here."""
+    """Whether hard links work here."""
     further = f"{ours}.link"
     if not _linked(dir_fd, ours, further):
         return False
@@ -230,7 +230,7 @@ def can_link(dir_fd: int, ours: str) -> bool:
 
 
 def _rename_away(dir_fd: int, name: str, ours: str) -> None:
-    """Rename a file to a name that nobody else gives to a file."""
+    """Rename a file to a name that nobody else uses."""
     try:
         linux.rename_new(dir_fd, name, ours)
     except OSError as exc:
@@ -244,9 +244,9 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @contextmanager
 def _alone(dir_fd: int) -> Iterator[None]:
-    """Keep other workspaces, in this process and in others, from exchanging files of a directory meanwhile.
+    """Lock a directory against exchanges by other workspaces, in this process and in others.
 
-    Two that put back at once would put back each other's files.
+    Two that put files back at the same time would put back each other's files.
     """
     with _ONE_AT_A_TIME:
         try:
@@ -278,7 +278,7 @@ def _lock(fd: int) -> None:
 
 
 def remove(dir_fd: int, name: str) -> None:
-    """Remove a file, if it is there; a read-only disk also refuses to remove a missing one."""
+    """Remove a file if it exists; a read-only disk also refuses to remove a missing one."""
     try:
         os.unlink(name, dir_fd=dir_fd)
     except OSError:
@@ -287,7 +287,7 @@ def remove(dir_fd: int, name: str) -> None:
 
 
 def sync_directory(dir_fd: int) -> None:
-    """Have a directory's names on the disk, where that can be asked for."""
+    """Sync a directory's names to the disk, where the system can."""
     try:
         fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
     except PermissionError:  # one may write to a directory one may not read

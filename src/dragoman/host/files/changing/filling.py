@@ -1,7 +1,7 @@
-"""A file made under its own name and filled there, where a file system has neither rename flags nor hard links.
+"""Creates a file under its own name and fills it there, for file systems without rename flags and hard links.
 
-A rename would be one step, but it replaces whatever has the name by then, perhaps what the user has just saved.
-Making a file replaces nothing, and neither does appending to it:
+A rename would be one step, but it replaces any file that has the name by then, perhaps one the user has just saved.
+Creating a file replaces nothing, and neither does appending to it:
 
 * the user renames another file to the name: ours has no name any more, theirs stays;
 * the user writes to our file before we do: our part is cut off again, theirs stays;
@@ -20,7 +20,7 @@ _MAKE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_
 
 
 def make_new(dir_fd: int, old: str, new: str) -> None:
-    """Make a file that has everything another one has; raises FileExistsError when something has the name."""
+    """Create a file with the attributes of another one; raises FileExistsError if the name is not free."""
     status = os.stat(old, dir_fd=dir_fd, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
         os.symlink(os.readlink(old, dir_fd=dir_fd), new, dir_fd=dir_fd)
@@ -30,9 +30,9 @@ def make_new(dir_fd: int, old: str, new: str) -> None:
 
 
 def fill(dir_fd: int, source: int, made: int, name: str) -> None:
-    """Fill an empty file, open for appending, from another one; it is on the disk, and closed, when this returns.
+    """Fill an empty file, open for appending, from another one; it is synced and closed when this returns.
 
-    Raises FileExistsError when somebody else has written to it, or has given its name to another file.
+    Raises FileExistsError if somebody else has written to it or given its name to another file.
     """
     try:
         before = os.fstat(source)
@@ -50,7 +50,7 @@ def fill(dir_fd: int, source: int, made: int, name: str) -> None:
 
 
 def _append(made: int, chunk: bytes, size: int) -> int:
-    """Append to a file of this size; if somebody else has written to it, take our part back."""
+    """Append to a file of this size; if somebody else has written to it, cut our part off again."""
     view = memoryview(chunk)
     while view:
         view = view[os.write(made, view) :]

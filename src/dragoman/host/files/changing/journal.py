@@ -1,12 +1,12 @@
 """The running changes of this process, recorded outside the workspace; the next process settles them.
 
-In a directory only the user can enter (`$XDG_STATE_HOME/dragoman/files`) there is a file for each change under way:
+A directory that only the user can enter (`$XDG_STATE_HOME/dragoman/files`) has a file for each change under way:
 
     TOKEN-N.edits   lines of JSON, see `records`; the further names of its files carry the token
 
-The process that writes one holds a lock on it, which the kernel lets go of when the process is gone, however it
-went.  A file that can be locked is therefore left over, and `recover` deals with it.  One that cannot be understood
-is set aside, as `TOKEN-N.edits.damaged`, and the log says so: it is a person's to look at, and never in the way.
+The writing process holds a lock on it, which the kernel releases when the process ends in any way.  A file that can
+be locked is therefore left over, and `recover` finishes or undoes it.  An unreadable one is set aside as
+`TOKEN-N.edits.damaged` for a person to look at, and the log says so.
 """
 
 import errno
@@ -32,7 +32,7 @@ from .settling import settle
 
 log = logging.getLogger("dragoman")
 
-KEPT = 30 * 24 * 3600  # seconds for which a change that cannot be undone (a disk not mounted) is kept in mind
+KEPT = 30 * 24 * 3600  # seconds for which a change that cannot be undone (such as on an unmounted disk) is retried
 _NEW = "new-"
 _RECORD = re.compile(r"([0-9a-f]{16})-[0-9]+\.edits")
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
@@ -47,11 +47,11 @@ class JournalRecord:
         for _ in range(MAX_TRIES):
             self._fd = os.open(_NEW + name, _APPEND, 0o600, dir_fd=directory)
             try:
-                # Locked before it has its name: nobody finds it unlocked while this process lives.
+                # Locked before it has its name, so that nobody finds it unlocked while this process lives.
                 if _lock(self._fd):
                     os.rename(_NEW + name, name, src_dir_fd=directory, dst_dir_fd=directory)
                     return
-            except FileNotFoundError:  # a process that starts just now took it for a leftover
+            except FileNotFoundError:  # a starting process took it for a leftover
                 pass
             except BaseException:
                 self.leave()
@@ -60,7 +60,7 @@ class JournalRecord:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     def write(self, line: Struct, *, sync: bool = False) -> None:
-        """Add a line; with `sync` it is on the disk when this returns, and so are those before it."""
+        """Add a line; with `sync`, it and all earlier lines are synced when this returns."""
         data = memoryview(msgspec.json.encode(line) + b"\n")
         while data:
             data = data[os.write(self._fd, data) :]
@@ -71,18 +71,18 @@ class JournalRecord:
                 self._is_named = True
 
     def leave(self) -> None:
-        """Let go of it, for somebody else to deal with."""
+        """Release the record, so that another process settles it."""
         os.close(self._fd)
 
     def remove(self) -> None:
-        """It has served; should it not go away, dealing with it once more does no harm."""
+        """Remove the record; if that fails, settling it once more does no harm."""
         with suppress(OSError):
             remove(self._directory, self._name)
         self.leave()
 
 
 class Journal:
-    """The records of one workspace; their directory is made when there is something to write down."""
+    """The records of one workspace; their directory is created with the first record."""
 
     def __init__(self, state: str | os.PathLike[str] | None = None) -> None:
         self.directory = os.path.join(os.fspath(state or state_directory()), "files")
@@ -92,11 +92,11 @@ class Journal:
         self._edits = 0
 
     def edit_name(self) -> str:
-        """A name for a file that a record of edits tells of."""
+        """A further name for a file in a record."""
         return f".dragoman-{self._token}-{secrets.token_hex(8)}.edit"
 
     def begin(self) -> JournalRecord:
-        """A new record of a change; raises OSError when there is no place for it."""
+        """A new record of a change; raises OSError if it cannot be created."""
         with self._lock:
             self._edits += 1
             return JournalRecord(self._open(), f"{self._token}-{self._edits}.edits")
@@ -115,7 +115,7 @@ class Journal:
 
 
 def _open_private(path: str) -> int:
-    """A directory of the user's own; refused when others could have put something there."""
+    """The user's own directory; refused if others can write to it."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(fd)
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
@@ -125,7 +125,7 @@ def _open_private(path: str) -> int:
 
 
 def recover(directory: str) -> None:
-    """Finish or undo the changes of processes that are gone, and log each."""
+    """Finish or undo the changes of ended processes, and log each."""
     try:
         fd = _open_private(directory)
     except FileNotFoundError:
@@ -144,7 +144,7 @@ def recover(directory: str) -> None:
 
 @contextmanager
 def _left_over(directory: int, name: str) -> Iterator[int | None]:
-    """A record nobody holds; it is ours until the block ends."""
+    """Hold a left-over record until the block ends."""
     try:
         fd = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except OSError:
@@ -152,14 +152,14 @@ def _left_over(directory: int, name: str) -> Iterator[int | None]:
         return
     try:
         is_ours = _lock(fd)
-        status = os.fstat(fd)  # its owner may have removed it just now
+        status = os.fstat(fd)  # its owner may just have removed it
         yield fd if is_ours and stat.S_ISREG(status.st_mode) and status.st_nlink else None
     finally:
         os.close(fd)
 
 
 def _lock(fd: int) -> bool:
-    """Lock a file for as long as it is open here; false when somebody else has."""
+    """Lock a file while it is open here; false if another process has locked it."""
     import fcntl  # not everywhere
 
     try:
@@ -182,7 +182,7 @@ def _deal_with(directory: int, name: str, fd: int) -> None:
             _set_aside(directory, name, f"it could not be settled for {KEPT // 86400} days")
     except DamagedRecord as exc:
         _set_aside(directory, name, str(exc))
-    except Exception as exc:  # no workspace may fail because of it
+    except Exception as exc:  # a workspace must not fail because of it
         _set_aside(directory, name, f"{type(exc).__name__}: {exc}")
 
 

@@ -1,7 +1,7 @@
-"""Where a file is or is to be: a directory by its real path and its identity, directories to be made, and a name.
+"""The place of a present or future file: a directory by path and identity, directories to be made, and a name.
 
 A location holds nothing open, so there can be thousands.  It is opened from the root of the file system on, without
-following a link, and only if the directory is still the one that was there.
+following a link, and only if the directory is still the same.
 """
 
 import errno
@@ -17,25 +17,25 @@ from .. import linux
 from ..errors import FileRefused
 from ..paths import Entry
 
-HELD = 64  # directories that are held open while several files are changed
+HELD = 64  # directories held open while several files are changed
 
 
 class Identity(Struct, frozen=True):
-    """Tells a directory from another that was made in its entry."""
+    """Distinguishes a directory from another one that was created under its name."""
 
     inode: int
     born: int
 
 
 class Location(Struct, frozen=True):
-    directory: str  # that is there
+    directory: str  # the existing directory
     identity: Identity
-    missing: tuple[str, ...]  # directories to be made in it
+    missing: tuple[str, ...]  # directories to be created in it
     name: str
 
 
 def location_of(entry: Entry, path: str) -> Location:
-    """Where a entry is; refused when its directory is elsewhere by now."""
+    """The location of an entry; refused if its directory has moved."""
     with entry as fd:
         if entry.path() != path:
             raise FileRefused("changed")
@@ -48,7 +48,7 @@ def identity_of(fd: int) -> Identity:
 
 
 class Directories:
-    """The directories of some locations; so many of them are held open that one moved meanwhile can be put right.
+    """The directories of some locations, some held open so that files in a moved one can still be restored.
 
     A context manager that closes them.
     """
@@ -58,7 +58,7 @@ class Directories:
 
     @contextmanager
     def outermost(self, location: Location) -> Iterator[int]:
-        """The directory that was there; raises FileNotFoundError when another has taken its entry."""
+        """The existing directory; raises FileNotFoundError if another one has its name."""
         fd = self._open(location)
         try:
             yield fd
@@ -67,7 +67,7 @@ class Directories:
 
     @contextmanager
     def innermost(self, location: Location) -> Iterator[int | None]:
-        """The directory the name is in; None when it is not made, or a link or file has taken its entry."""
+        """The directory of the name; None if it was not created, or if a link or file has its name."""
         with self.outermost(location) as top:
             try:
                 fd = descend(top, location.missing)

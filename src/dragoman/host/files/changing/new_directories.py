@@ -1,7 +1,7 @@
-"""Directories made on the way to a new file, and removed again if nothing comes of it.
+"""Creates the directories above a new file, and removes them if the change fails.
 
-Each is made under a name only we know, told with its identity, and only then gets its own name: whoever is killed
-in between leaves nothing that cannot be told from a directory of the user's.
+Each is created under a temporary name and recorded with its identity before it gets its own name.  So after a kill
+at any moment, our directories can be told from the user's.
 """
 
 import errno
@@ -15,17 +15,17 @@ from .. import linux
 from .exchanging import sync_directory
 from .locations import Identity, identity_of
 
-SYNCED_EACH = 16  # that go to the disk one by one
-SOMEBODYS = {errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY}  # not ours (any more)
-AT_A_TIME = 128  # held open on the way to remove many: a path can be deeper than descriptors are many
+SYNCED_EACH = 16  # directories that are synced one by one
+SOMEBODYS = {errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY}  # not ours, or no longer
+AT_A_TIME = 128  # descriptors held open while removing: a path can be deeper than the limit of descriptors
 
 Tell = Callable[[int, Identity], None]
 
 
 def make_directories(top: int, names: Sequence[str], temp: str, tell: Tell) -> int:
-    """Make directories one in the other where they are missing; a descriptor of the last, for the caller to close.
+    """Create missing directories in one another; returns a descriptor of the last, for the caller to close.
 
-    `tell` is given the depth and the identity of each that is made, before it has its name.
+    `tell` gets the depth and the identity of each new directory before it has its name.
     """
     fd = os.dup(top)
     made: list[int] = []
@@ -55,7 +55,7 @@ def _make(dir_fd: int, temp: str, name: str, tell: Callable[[Identity], None]) -
     except OSError as exc:
         os.close(child)
         os.rmdir(temp, dir_fd=dir_fd)
-        if isinstance(exc, FileExistsError):  # somebody else has just made it
+        if isinstance(exc, FileExistsError):  # somebody else has just created it
             return os.open(name, DIRECTORY, dir_fd=dir_fd)
         if exc.errno not in linux.UNSUPPORTED:
             raise
@@ -71,12 +71,12 @@ def _make(dir_fd: int, temp: str, name: str, tell: Callable[[Identity], None]) -
 
 
 def remove_directories(top: int, names: Sequence[str], temp: str, made: Mapping[int, Identity]) -> None:
-    """Remove directories that were made for nothing, innermost first; one that somebody has used stays."""
+    """Remove directories that are not needed after all, innermost first; used ones stay."""
     for end in range(len(names), 0, -AT_A_TIME):
         depths = range(max(0, end - AT_A_TIME), end)
         try:
             first = descend(top, names[: depths.start])
-        except OSError:  # one of them is not there
+        except OSError:  # one of them is missing
             continue
         _remove_some(first, names, temp, made, depths)
 
@@ -97,7 +97,7 @@ def _remove_some(first: int, names: Sequence[str], temp: str, made: Mapping[int,
 
 
 def _remove(dir_fd: int, name: str) -> None:
-    """Remove a directory unless somebody uses it; raises OSError when that cannot be done now."""
+    """Remove a directory unless it is in use; raises OSError if that fails now."""
     try:
         os.rmdir(name, dir_fd=dir_fd)
     except OSError as exc:
@@ -106,7 +106,7 @@ def _remove(dir_fd: int, name: str) -> None:
 
 
 def _sync(top: int, names: Sequence[str], made: Sequence[int]) -> None:
-    """Have new directories on the disk; many of them by one call, for one each would take seconds."""
+    """Sync new directories; many of them by one call, because one call each would take seconds."""
     fd, wanted = os.dup(top), set(made)
     try:
         if len(made) > SYNCED_EACH and _sync_all(fd):
@@ -122,7 +122,7 @@ def _sync(top: int, names: Sequence[str], made: Sequence[int]) -> None:
 
 
 def _sync_all(fd: int) -> bool:
-    """Have a whole file system on the disk; false where that cannot be asked for."""
+    """Sync a whole file system; false if the system cannot."""
     try:
         file = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
     except PermissionError:

@@ -1,9 +1,9 @@
 """The journal's records of one change of files, line by line; `edits` says when each is written.
 
 begun       where each file is, and two further names in its directory: one for the new content, one for the old
-made        a directory was made for one of the files; it has its name after this line
+made        a directory was created for one of the files; it gets its name after this line
 prepared    for each file: its condition, the digest of its new content, and when that was written
-done        every file has its new content; whatever is left over may go
+done        every file has its new content; the leftovers may be removed
 """
 
 import re
@@ -25,18 +25,18 @@ class DamagedRecord(Exception):
 
 class FileNames(Struct, frozen=True):
     location: Location
-    new: str  # the new content goes by this name until it has its own
-    aside: str  # and the old file, where names cannot be exchanged or it is to be deleted
+    new: str  # the name of the new content until it has its own
+    aside: str  # the name of the old file, if names cannot be exchanged or it is deleted
 
 
 class FileContent(Struct, frozen=True):
-    condition: Condition  # of the file that had the name
-    digest: str | None  # of the new content; None: the file is deleted
+    condition: Condition  # required of the file that had the name
+    digest: str | None  # SHA-256 of the new content; None: the file is deleted
     modified: int | None = None  # when the new content was written, in ns
 
     @property
     def ours(self) -> Condition:
-        """The state of the new content as long as nobody has touched it."""
+        """The state of the untouched new content."""
         return Condition(digest=self.digest, modified=self.modified)
 
 
@@ -63,7 +63,7 @@ Line = Begun | Made | Prepared | Done
 
 @dataclass
 class Progress:
-    """How far a change has come."""
+    """The progress of a change."""
 
     files: tuple[FileNames, ...] = ()
     made: dict[int, dict[int, Identity]] = field(default_factory=dict)  # by file and depth
@@ -82,7 +82,7 @@ class Progress:
                 self.done = True
 
     def paths(self) -> str:
-        """The files in it, to be told."""
+        """The files of the change, for a message."""
         where = (names.location for names in self.files[:_TOLD])
         told = ", ".join("/".join((at.directory.rstrip("/"), *at.missing, at.name)) for at in where)
         return told if len(self.files) <= _TOLD else f"{told} and {len(self.files) - _TOLD} more"
@@ -93,9 +93,9 @@ _LINE = msgspec.json.Decoder(Line)
 
 
 def read(lines: Iterable[bytes], token: str) -> Progress | None:
-    """A process's record, up to a line that was cut short; None when nothing was begun.
+    """A process's record, up to a torn line; None if nothing was begun.
 
-    Raises Damaged for anything this process would not have written: it would be followed blindly.
+    Raises Damaged for any content that this program does not write, because the record is followed blindly.
     """
     progress = Progress()
     began = False

@@ -1,12 +1,12 @@
-"""Finishes or undoes an interrupted change of files: in this process, or after a crash in the next.
+"""Finishes or undoes an interrupted change of files: in this process, or after a crash in the next one.
 
-All files are looked at first, and the decision is one for all of them: if every file was exchanged, the change is
-finished; else it is taken back.  Names come first, leftovers go later, so that it can be stopped and begun again.
-What somebody has saved in the meantime is newer than either version, and stays.
+It inspects all files first and makes one decision for all: if every file was exchanged, the change is finished;
+otherwise it is taken back.  Names are restored first and leftovers removed later, so that settling can itself be
+interrupted and repeated.  A file that somebody has saved in the meantime is newer than both versions, and stays.
 
-What lies under a further name is removed only if it is ours (the new content, untouched), or if it fulfils the
-condition of the change (the user was shown it and gave it away).  Anything else is a file of the user's that a
-process was about to put back when it was killed: it gets its name again, or is kept next to the one that has it.
+A file under a further name is removed only if it is ours (the untouched new content) or fulfils the condition of
+the change (the user saw it and agreed).  Any other file is one of the user's that a killed process was about to put
+back: it gets its name again, or is kept next to the file that has it.
 """
 
 import logging
@@ -28,20 +28,20 @@ log = logging.getLogger("dragoman")
 
 
 class _Found(Struct, frozen=True):
-    """How far one file has come."""
+    """The progress of one file."""
 
-    state: Literal["untouched", "between", "applied"]  # between: the old file is away, and the new not yet there
-    old: str | None = None  # the further name under which the old file is
-    fulfils: bool = True  # and whether that is what the change was for
+    state: Literal["untouched", "between", "applied"]  # between: the name is free
+    old: str | None = None  # the further name of the old file
+    fulfils: bool = True  # whether the old file fulfils the condition
 
 
 _Step = Callable[[int], None]
 
 
 def settle(progress: Progress, directories: Directories, *, has_failed: bool = False) -> bool:
-    """Finish a change, or take it back, as must be if it `has_failed`; true when it is finished.
+    """Finish a change, or take it back (always if it `has_failed`); true if it is finished.
 
-    Raises OSError when a file cannot be reached: the steps until then can be repeated.
+    Raises OSError if a file cannot be reached; the steps until then can be repeated.
     """
     steps: list[tuple[FileNames, _Step]] = []
     is_finished = progress.done
@@ -65,7 +65,7 @@ def settle(progress: Progress, directories: Directories, *, has_failed: bool = F
 
 
 def _take(steps: list[tuple[FileNames, _Step]], directories: Directories) -> None:
-    """Take every step, also when one fails; then say so."""
+    """Take every step even if one fails; then raise."""
     failure: OSError | None = None
     for names, step in steps:
         try:
@@ -86,11 +86,11 @@ def _look(names: FileNames, content: FileContent, directories: Directories) -> _
 
 def _state(fd: int, names: FileNames, content: FileContent) -> _Found:
     for further in (names.new, names.aside):
-        if is_same(fd, further, names.location.name):  # a file renamed by a hard link, which still has both names
+        if is_same(fd, further, names.location.name):  # a file renamed by a hard link still has both names
             remove(fd, further)
     is_new_there = content.digest is not None and _fulfils(fd, names.new, content.ours)
     if is_new_there and _fulfils(fd, names.location.name, content.ours) and not can_link(fd, names.new):
-        remove(fd, names.new)  # the process was killed when it had filled the file (`filling`)
+        remove(fd, names.new)  # the process was killed after it had filled the file (`filling`)
         is_new_there = False
     if status_at(fd, names.aside) is not None:
         old = names.aside
@@ -104,7 +104,7 @@ def _state(fd: int, names: FileNames, content: FileContent) -> _Found:
 
 
 def _fulfils(fd: int, name: str, condition: Condition) -> bool:
-    """Whether a file is there and fulfils a condition."""
+    """Whether a file exists and fulfils a condition."""
     try:
         with opened(name, fd) as file:
             condition.check(file)

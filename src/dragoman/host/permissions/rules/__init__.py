@@ -1,1 +1,1 @@
-"""Rules about what an agent may do: read, compared, and put into words."""
+"""Rules about what an agent may do: reads, compares and explains them."""

@@ -1,7 +1,7 @@
-"""What a deny or an ask rule may be about, beyond what it says for certain; where it may, somebody is asked.
+"""Operations that a deny or an ask rule may concern, although it does not name them literally; the user is asked.
 
-Commands can be spelled in many ways: options before the command or behind it, flags in one word or in several, by
-their letter or by their name, another program in between, a shell's quotes.  Spelling is no way around a ban.
+Commands can be spelled in many ways: options before or after the command, flags in one word or in several, by
+letter or by name, another program in between, a shell's quotes.  No spelling may evade a ban.
 """
 
 import functools
@@ -16,19 +16,19 @@ from .patterns import Budget, name_fits, text_fits
 from .programs import is_inert, program
 from .shells import is_dynamic
 
-MAX_TEXT = 16_384  # characters of a command that are looked through; what is longer may be anything
+MAX_TEXT = 16_384  # characters of a command that are examined; the meaning of a longer one is unknown
 MAX_SHELL_TEXT = 262_144  # characters of a text for a shell that are compared with a pattern
 MAX_WORDS = 1000
 _WILD = re.compile(r"[*?\[]")
-_GIVING = re.compile(r"(?<![\w-])(?:g?xargs|parallel|fd|fdfind)(?![\w-])")  # they add arguments that they read
+_GIVING = re.compile(r"(?<![\w-])(?:g?xargs|parallel|fd|fdfind)(?![\w-])")  # they read further arguments
 _QUOTES = str.maketrans("", "", "'\"\\")
-# Characters that nobody sees, besides those of the category Cf: fillers and selectors of variants.
+# Invisible characters besides those of the category Cf: fillers and variation selectors.
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
 _BLANKS = str.maketrans("'\"\\", "   ")
 
 
 class ReadCommand:
-    """A command as bans look at it, read once for all rules."""
+    """A command as bans compare it, parsed once for all rules."""
 
     def __init__(self, operation: Execute, budget: Budget) -> None:
         argv = operation.argv
@@ -52,29 +52,29 @@ class ReadCommand:
 
     @functools.cached_property
     def text(self) -> str:
-        """All of it in one line, without a shell's quotes."""
+        """The whole command in one line, without a shell's quotes."""
         said = self._argv[-1].replace("\\\n", "") if self.is_shell else " ".join(self._argv)
         return " ".join(folded(said).translate(_QUOTES).split())
 
     @functools.cached_property
     def parted(self) -> str:
-        """All of it, with a blank where a quote was: other languages end a word there."""
+        """The whole command with blanks in place of quotes, where other languages end a word."""
         return folded(" ".join(self._argv)).translate(_BLANKS)
 
     @functools.cached_property
     def shell_text(self) -> str | None:
-        """What a shell would read, in one line; None where no shell reads it, or it is too long to be compared."""
+        """The text for a shell, in one line; None if no shell reads it or it is too long to compare."""
         said = self._operation.argv[-1]
         return " ".join(folded(said).split()) if self.is_shell and len(said) <= MAX_SHELL_TEXT else None
 
     @functools.cached_property
     def names(self) -> list[str]:
-        """Everything in it that could be the name of a program."""
+        """All words that could be the name of a program."""
         return list(dict.fromkeys(re.findall(r"[\w.+-]+", self.text)))
 
     @functools.cached_property
     def programs(self) -> list[str]:
-        """The same, without versions."""
+        """The same words without versions."""
         return list(dict.fromkeys(map(program, self.names)))
 
     @functools.cached_property
@@ -88,11 +88,11 @@ class ReadCommand:
 
     @functools.cached_property
     def is_dynamic(self) -> bool:
-        """Whether a shell would find out only while it runs which programs these are."""
+        """Whether only the running shell determines which programs it runs."""
         return self.is_shell and is_dynamic(folded(self._argv[-1]))
 
     def might_be(self, wanted: Sequence[str]) -> bool:
-        """Whether this may be what a ban on a program with some arguments means."""
+        """Whether a ban on a program with some arguments may concern this command."""
         if self.is_too_long or self.is_dynamic:
             return True
         name = folded(wanted[0])
@@ -103,7 +103,7 @@ class ReadCommand:
         return not self.is_shell or self._mentions_words(wanted[1:]) or self._may_gain_words(name, wanted[1:])
 
     def might_read(self, wanted: str) -> bool:
-        """Whether this may be what a ban on a text for a shell means."""
+        """Whether a ban on a text for a shell may concern this command."""
         pattern = " ".join(folded(wanted).translate(_QUOTES).split())
         return self.is_too_long or text_fits(f"*{pattern}*", self.text) or self.might_be(pattern.split() or [""])
 
@@ -126,12 +126,12 @@ class ReadCommand:
 
     @functools.cached_property
     def _options(self) -> frozenset[str]:
-        """The options of several letters, by name."""
+        """The long options, by name."""
         words = (word for word in self.words if word.startswith("-"))
         return frozenset(word.lstrip("-").partition("=")[0] for word in words) - {""}
 
     def _has_flag(self, wanted: str) -> bool:
-        """Whether a flag may be there, in whatever spelling: `-rf`, `-f -r`, `--recursive --force`, `--recur`."""
+        """Whether a flag may be set, in any spelling: `-rf`, `-f -r`, `--recursive --force`, `--recur`."""
         name = wanted.lstrip("-").partition("=")[0]
         if _WILD.search(name) and self._is_among(name, list(self._options)):
             return True
@@ -153,16 +153,16 @@ class ReadCommand:
         return any(re.search(with_version, text) for text in (self.text, self.parted))
 
     def _mentions_words(self, wanted: Iterable[str]) -> bool:
-        """Whether all these arguments are in a text for a shell, or may come from what it fills in."""
+        """Whether a text for a shell contains all these arguments, or may contain them after expansion."""
         if re.search(r"[$`*?\[{<]", self.text):
             return True
         others = [piece for word in wanted for piece in folded(word).split() if not piece.startswith("-")]
         return all(self._is_among(each, self.shell_words) for each in others)
 
     def _may_gain_words(self, name: str, wanted: Sequence[str]) -> bool:
-        """Whether a shell's text may run a program with more arguments than it says: `xargs -a list terraform`.
+        """Whether a shell's text may run a program with further arguments: `xargs -a list terraform`.
 
-        It may not where it gives the program an argument of its own that is none of those.
+        It cannot if the text gives the program an argument that is not one of those.
         """
         if not _GIVING.search(self.text):
             return False
@@ -174,7 +174,7 @@ class ReadCommand:
 
 
 def _says_nothing_else(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether all of some arguments are wanted ones, options or values of options."""
+    """Whether all arguments are the wanted ones, options or values of options."""
     for before, word in zip(("", *words), words, strict=False):
         is_option = word.startswith("-") or before.startswith("-")
         if not is_option and not any(name_fits(each, word, classes=True) for each in wanted):
@@ -183,28 +183,28 @@ def _says_nothing_else(words: Sequence[str], wanted: Sequence[str]) -> bool:
 
 
 def program_fits(wanted: str, word: str) -> bool:
-    """Whether a word names the program a ban is on, wherever it lies and whichever version it is."""
+    """Whether a word names the banned program, with any directory and version."""
     exact = (folded(each).rpartition("/")[2] for each in (wanted, word))
     return name_fits(*exact, classes=True) or name_fits(program(wanted), program(word), classes=True)
 
 
 def word_fits(wanted: str, word: str) -> bool:
-    """Whether a word of a command is the one a ban says."""
+    """Whether a word of a command is the one in a ban."""
     return wanted == word or name_fits(wanted, word, classes=True)
 
 
 def host_might_fit(wanted: Origin, found: Origin) -> bool:
-    """Whether a ban on a host may mean this one: any port or scheme of it, its parent or its children."""
+    """Whether a ban on a host may concern this one: with any port or scheme, a parent or a child domain."""
     host = wanted.host.removeprefix("*.")
     return found.host == host or found.host.endswith(f".{host}")
 
 
 def loosely(name: str) -> str:
-    """A name without what people write differently: case, and what separates its words."""
+    """A name without the parts that people write differently: case and separators."""
     return re.sub(r"[-_. :/]+", "", folded_name(name))
 
 
 def folded_name(name: str) -> str:
-    """A name as it is seen: without invisible characters, in one form of each letter (NFKC), in one case."""
+    """A name by its appearance: without invisible characters, normalised (NFKC), in lower case."""
     seen = "".join(char for char in _UNSEEN.sub("", name) if unicodedata.category(char) not in ("Cf", "Cc"))
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold())

@@ -1,4 +1,4 @@
-"""Rules in words: the scope of each rule, and the verdict of all rules on one operation."""
+"""Describes rules: the scope of each rule, and the verdict of all rules on one operation."""
 
 import time
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def _rest(rule: Rule) -> str:
 
 
 def rules_about(rules: Rules, operation: Operation, place: Circumstances) -> Iterator[tuple[Rule, Relevance]]:
-    """The rules that are about an operation, or may be."""
+    """The rules that concern an operation, or may concern it."""
     seen = ParsedOperation(operation)
     for rule in rules.rules:
         if relevance := rule.relevance(seen, place):

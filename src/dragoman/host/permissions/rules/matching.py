@@ -1,4 +1,4 @@
-"""Whether a rule is about an operation: how paths, commands and addresses are compared with what it says."""
+"""Whether a rule concerns an operation: compares paths, commands and addresses with it."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ def is_in(path: str, root: str) -> bool:
 
 
 class Circumstances(Struct, frozen=True):
-    """What an operation is judged against besides itself: real paths, and when."""
+    """The circumstances of an operation that rules depend on: real paths, agent and time."""
 
     workspace: str | None = None
     agent: str = ""
@@ -33,7 +33,7 @@ class Circumstances(Struct, frozen=True):
 
 
 class ParsedOperation:
-    """An operation as all rules look at it, each part read once."""
+    """An operation parsed for comparison: each part is parsed once for all rules."""
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
@@ -51,14 +51,14 @@ class ParsedOperation:
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """One rule; what it leaves out it does not care about."""
+    """One rule; a missing condition matches everything."""
 
     effect: Effect
     operations: tuple[str, ...]
     where: str
     paths: tuple[str, ...] = ()
     argv: tuple[str, ...] | None = None
-    is_open: bool = False  # any further arguments
+    is_open: bool = False  # allows any further arguments
     shell: str | None = None
     cwd: str | None = None
     env: Mapping[str, str] = {}
@@ -74,10 +74,10 @@ class Rule(Struct, frozen=True, kw_only=True):
         return self.effect != "allow"
 
     def relevance(self, seen: ParsedOperation, place: Circumstances) -> "Relevance | None":
-        """Whether this rule is about an operation, or may be; only bans may be.
+        """Whether this rule concerns an operation ("is"), or may concern it ("may be", bans only).
 
-        A ban may be about an operation that is spelled in another way or hides what it does, and about the one of
-        an agent whose name nobody knows.  What there was no time to compare may be anything.
+        A ban may concern an operation that is spelled in another way or hides its effect, an operation of an agent
+        with an unknown name, and one that took too long to compare.
         """
         in_time = self.expires is None or place.now < self.expires
         if not in_time or seen.operation.kind not in self.operations:
@@ -106,7 +106,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     def _may_be_about(self, seen: ParsedOperation, place: Circumstances) -> bool:
         match seen.operation:
             case FileOperation(path=path):
-                # A relative path is one in the workspace; elsewhere nobody knows what it is relative to.
+                # A relative path is relative to the workspace; without one, its base is unknown.
                 outside = place.workspace is None or not is_in(folded(path), folded(place.workspace))
                 anywhere = [f"**/{glob}" for glob in self.paths if not glob.startswith("/")]
                 return outside and self._fits_some_path(seen, anywhere, path, place)
@@ -134,7 +134,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     def _fits_path(self, glob: str, path: str, place: Circumstances, budget: Budget | None = None) -> bool:
         root = place.workspace
         if self.is_ban:
-            # A ban on a directory holds for all that is in it, and one on a name outside the workspace, too.
+            # A ban on a directory also holds for everything in it, and a ban on a name also outside the workspace.
             below = "" if glob == "." else "/**"
             anywhere = "/" if glob.startswith("**/") else ""
             glob, path, root = folded(f"{anywhere}{glob}{below}"), folded(path), root and folded(root)

@@ -1,8 +1,9 @@
 """Patterns for names, paths and texts, and why a pattern would never match what its author means.
 
 `*` is any number of characters of a name, `?` is one, `**` any number of parts of a path, `{a,b}` one of several.
-Bans read `[0-9]` as one of these characters, too; elsewhere brackets are brackets, which real names have.  Nothing
-here takes longer than both sides' lengths multiplied: neither a workspace's patterns nor an agent's names are ours.
+Bans also read `[0-9]` as one of these characters; elsewhere brackets are literal, because real names have them.
+The time is at most the product of both lengths, because neither a workspace's patterns nor an agent's names are
+trusted.
 """
 
 import functools
@@ -11,9 +12,9 @@ import re
 from collections.abc import Container, Sequence
 
 MAX_PATTERN = 1024  # characters
-MAX_COMPARISONS = 30_000  # of a name with a pattern, for all rules about one operation
-MAX_ALTERNATIVES = 100  # patterns that one with braces stands for
-_MEMBERS = r"(?:\][^\]/]*|[^\]/]+)"  # of a class; as in shells, a bracket that comes first is one of them
+MAX_COMPARISONS = 30_000  # comparisons of a name with a pattern, for all rules and one operation
+MAX_ALTERNATIVES = 100  # patterns that one pattern with braces stands for
+_MEMBERS = r"(?:\][^\]/]*|[^\]/]+)"  # characters of a class; as in shells, a bracket at the start is one of them
 _PLACES = re.compile(rf"\[(?:[!^]{_MEMBERS}|(?![!^]){_MEMBERS})\]|.", re.DOTALL)
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _HALF_BRACES = re.compile(r"\{[^{}]*,[^{}]*$|^[^{}]*,[^{}]*\}")
@@ -21,13 +22,13 @@ _VARIABLE = re.compile(r"\$\{|\$\(|(?:^|/)\$[A-Z_][A-Z0-9_]*(?=/|$)|(?:^|/)%[A-Z
 
 
 class Budget:
-    """How many names may still be compared; what comes after that has not been looked at."""
+    """The number of comparisons that are left; names after that are not compared."""
 
     def __init__(self, left: int = MAX_COMPARISONS) -> None:
         self.left = left
 
     def spend(self, count: int) -> bool:
-        """Take so many comparisons; false when there are no more."""
+        """Use this number of comparisons; false if none are left."""
         self.left -= count
         return self.left >= 0
 
@@ -37,7 +38,7 @@ class Budget:
 
 
 def complaint(pattern: str) -> str | None:
-    """Why a pattern for paths cannot mean what it seems to, and what to write instead; None when it can."""
+    """Why a pattern for paths cannot match what it seems to, and what to write instead; None if it can."""
     parts = pattern.removeprefix("/").split("/")
     if len(pattern) > MAX_PATTERN:
         return f"a path has at most {MAX_PATTERN} characters"
@@ -69,7 +70,7 @@ def expanded(pattern: str) -> str:
 
 
 def alternatives(pattern: str) -> tuple[str, ...]:
-    """The patterns without braces that one with them stands for; too many are cut off."""
+    """The patterns without braces that a pattern with braces stands for, up to a limit."""
     found = [pattern]
     for _ in range(MAX_PATTERN):
         braced = next((each for each in found if _BRACES.search(each)), None)
@@ -84,7 +85,7 @@ def alternatives(pattern: str) -> tuple[str, ...]:
 
 
 class _Class:
-    """One of some characters, or none of them."""
+    """A character class: one of some characters, or one of all others."""
 
     def __init__(self, text: str) -> None:
         self._negated = text[:1] in ("!", "^")
@@ -107,7 +108,7 @@ _ANY_ONE = _AnyOne()
 
 @functools.lru_cache(4096)
 def _tokens(pattern: str) -> tuple[Container[str] | None, ...]:
-    """A pattern as what each of its places may be; None is `*`."""
+    """A pattern as a list of its elements; None is `*`."""
     found: list[Container[str] | None] = []
     for part in _PLACES.findall(pattern):
         if part == "*":
@@ -180,7 +181,7 @@ def text_fits(pattern: str, text: str) -> bool:
 
 
 def _at(piece: str, text: str, position: int) -> int:
-    """Where a piece without `*` first occurs in a text; -1 where it does not."""
+    """The first position of a piece without `*` in a text; -1 if it does not occur."""
     if "?" not in piece:
         return text.find(piece, position)
     found = re.compile(re.escape(piece).replace(r"\?", "."), re.DOTALL).search(text, position)

@@ -17,12 +17,12 @@ _ALLOWED_BY: dict[Preset, frozenset[str]] = {
 
 
 def checked(preset: Preset) -> Preset:
-    """The preset, if there is one of that name."""
+    """The preset with this name; raises ValueError if there is none."""
     if preset not in PRESETS:
         raise ValueError(f"there is no preset {preset!r}; there are: {', '.join(PRESETS)}")
     return preset
 
 
 def covers(preset: Preset, kind: str) -> bool:
-    """Whether operations of a kind are allowed without asking, as far as the preset reaches."""
+    """Whether a preset allows operations of a kind without asking."""
     return kind in _ALLOWED_BY[preset]

@@ -1,7 +1,7 @@
-"""What is known of programs: the arguments that have them run, load or write nothing of a caller's choosing.
+"""A table of programs' harmless arguments, with which they run, load or write nothing of a caller's choosing.
 
-`...` at the end of a rule stands for these arguments and for no others.  A program, a command or an option that is
-not in this table is one we know nothing of: a rule about it has to say every word.
+`...` at the end of a rule stands for these arguments and for no others.  A rule about a program, a command or an
+option that is not in this table has to name every word.
 """
 
 import re
@@ -13,9 +13,9 @@ from msgspec import Struct
 class FurtherArguments(Struct, frozen=True):
     """The further arguments of a program that are harmless.
 
-    `letters` are options of one letter, which come in clusters; behind a letter of `valued` the rest of the word is
-    a value.  `words` are options of several letters, with two dashes, or with one where `short` says so.  There may
-    be `operands` other words, each like `operand`.  `after` is for what follows `--` and goes to another program.
+    `letters` are options of one letter, which may be combined; after a letter of `valued`, the rest of the word is
+    a value.  `words` are long options, with two dashes, or with one if `short` is set.  There may be `operands`
+    other words, each like `operand`.  `after` describes the arguments after `--`, which go to another program.
     """
 
     letters: str = ""
@@ -23,11 +23,11 @@ class FurtherArguments(Struct, frozen=True):
     words: frozenset[str] = frozenset()
     short: bool = False
     operands: int | None = None
-    operand: str = r"[^@].*|"  # many programs read a file of further options when it is named with an @
+    operand: str = r"[^@].*|"  # many programs read further options from a file that is named with an @
     after: "FurtherArguments | None" = None
 
     def covers(self, said: Sequence[str], further: Sequence[str]) -> bool:
-        """Whether all further words are harmless after those that a rule says itself."""
+        """Whether all words after those in a rule are harmless."""
         operands = sum(not word.startswith("-") for word in said)
         tail = (self.after or self) if "--" in said else self
         for word in further:
@@ -67,7 +67,7 @@ def _tail(
     return FurtherArguments(letters, valued, frozenset(words.split()), short, operands, operand, after)
 
 
-ANY = r".*"  # an operand that is text, or the name of a file that is read
+ANY = r".*"  # an operand that is a text or the name of a file to read
 
 _LOG = _tail(
     "abcgimpqrstuwzEFPR",
@@ -92,7 +92,7 @@ _LIBTEST = _tail(
     "q", "", "color exact format ignored include-ignored list nocapture quiet show-output skip test-threads"
 )
 _GO = "v x n a race tags p trimpath json"
-# What test runners and linters of JavaScript have in common, whichever of them a script runs.
+# Options that all test runners and linters of JavaScript have in common, because a script may run any of them.
 _SCRIPT = _tail(
     "bgiqstvw",
     "",
@@ -109,7 +109,7 @@ _UV = _tail(
 )
 _DIGEST = _tail("bctwz", "", "check ignore-missing quiet status tag text", operand=ANY)
 
-# A program, or a program and a command of its, and what may follow.
+# A program, or a program and one of its commands, and what may follow.
 TABLE: dict[str, FurtherArguments] = {
     # reading
     "cat": _tail("AbEenstTuv", "", "number show-all squeeze-blank", operand=ANY),
@@ -241,7 +241,7 @@ TABLE: dict[str, FurtherArguments] = {
         "", "", "abbrev all always contains dirty exact-match exclude first-parent long match tags", operand=ANY
     ),
     "git add": _tail("AfnNuv", "", "all dry-run force intent-to-add update verbose", operand=ANY),
-    # tests, checks and builds, which run the code of the workspace and nothing else
+    # tests, checks and builds, which only run the code of the workspace
     "pytest": _tail(
         "hlqsvVx",
         "kmnr",
@@ -334,7 +334,7 @@ TABLE: dict[str, FurtherArguments] = {
     },
     **{f"npm {name}": _NPM_LIST for name in ("ls", "list", "outdated", "view")},
     "npm audit": _tail("", "", "audit-level json omit production", operands=0),
-    # These hand whatever they do not know to the script.
+    # These pass unknown options on to the script.
     **{f"{name} {what}": _SCRIPT for name in ("pnpm", "yarn") for what in ("test", "start", "stop", "run *")},
     "pnpm t": _SCRIPT,
     "bun run *": _SCRIPT,

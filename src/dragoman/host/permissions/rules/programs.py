@@ -1,4 +1,4 @@
-"""Programs as rules know them: by their name, and by what `program_table` says of their arguments."""
+"""Programs in rules: their names, and the arguments in `program_table`."""
 
 import re
 from collections.abc import Sequence
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from .program_table import TABLE, FurtherArguments
 
 MAX_FURTHER = 1000  # arguments a rule may leave open
-_DEEPEST = 3  # words in which a row of the table is named
+_DEEPEST = 3  # words that name a row of the table
 
 
 def program(word: str) -> str:
-    """The program a word names, without its directory and version."""
+    """The name of the program in a word, without directory and version."""
     name = word.replace("\\", "/").rpartition("/")[2].casefold().removesuffix(".exe")
     return re.sub(r"(?<=[a-z])[-.]?[0-9][0-9.]*$", "", name) or name
 
 
 def why_not_open(fixed: Sequence[str]) -> str | None:
-    """Why a rule must not end in "any further arguments" after these words; None when it may."""
+    """Why a rule must not end in "any further arguments" after these words; None if it may."""
     if _known(fixed) is not None:
         return None
     name = program(fixed[0])
@@ -27,7 +27,7 @@ def why_not_open(fixed: Sequence[str]) -> str | None:
 
 
 def covers(argv: Sequence[str], fixed: int) -> bool:
-    """Whether `...` stands for the words of a command behind the first `fixed` ones, which a rule says."""
+    """Whether `...` covers the words of a command after the first `fixed` ones, which a rule names."""
     if (found := _known(argv[:fixed])) is None:
         return False
     tail, named = found
@@ -43,7 +43,7 @@ def is_inert(argv: Sequence[str]) -> bool:
 
 
 def _known(words: Sequence[str]) -> tuple[FurtherArguments, int] | None:
-    """What may follow these words, and how many of them name the row that says so."""
+    """The arguments that may follow these words, and how many of the words name their row of the table."""
     names = [program(words[0]), *words[1:_DEEPEST]] if words else []
     if any(" " in name for name in names[:2]):  # the table joins words with blanks
         return None

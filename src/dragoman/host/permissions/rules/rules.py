@@ -9,10 +9,10 @@
     path = "**/*.lock"
     reason = "lock files are made by the package manager"
 
-Deny beats ask beats allow, whatever the order.  An allow rule must fit exactly: paths by their real names, argv
-word by word, a shell's command as a whole, every variable.  Deny and ask rules are read generously: without regard
-to case, a program wherever it lies; and a program that a shell or a launcher may be hiding is asked about.  The
-file of a workspace can only make things stricter until the user trusts it.
+Deny beats ask beats allow, in any order.  An allow rule must fit exactly: paths by their real names, argv word by
+word, a shell's command as a whole, every variable.  Deny and ask rules are read generously: case is ignored, a
+program may be in any directory, and the user is asked about a program that a shell or a launcher may be hiding.  A
+workspace's file can only restrict until the user trusts it.
 """
 
 import difflib
@@ -41,7 +41,7 @@ from .matching import Circumstances, Effect, Rule, ParsedOperation
 from .patterns import MAX_PATTERN, alternatives, complaint, expanded
 from .programs import why_not_open
 
-EFFECTS: tuple[Effect, ...] = ("deny", "ask", "allow")  # the stronger first
+EFFECTS: tuple[Effect, ...] = ("deny", "ask", "allow")  # the strongest first
 MAX_FILE = 256 * 1024
 MAX_RULES = 1000
 _MATCHERS = {
@@ -62,7 +62,7 @@ class RulesError(Error):
 
 
 class Verdict(Struct, frozen=True):
-    """What the rules say of an operation, the rule that says it, and why in the user's words or ours."""
+    """The rules' effect on an operation, the deciding rule, and the reason in the user's words or ours."""
 
     effect: Effect
     rule: Rule
@@ -74,8 +74,8 @@ class Rules:
 
     def __init__(self, rules: Sequence[Rule] = ()) -> None:
         self.rules = tuple(rules)
-        self.ignored: tuple[Rule, ...] = ()  # what the workspace would allow, had the user trusted its file
-        self.untrusted: tuple[str, str] | None = None  # that file, and the digest to trust it by
+        self.ignored: tuple[Rule, ...] = ()  # what the workspace would allow if the user trusted its file
+        self.untrusted: tuple[str, str] | None = None  # that file, and its digest
 
     @classmethod
     def load(
@@ -84,10 +84,10 @@ class Rules:
         workspace: str | os.PathLike[str] | None = None,
         trusted: Callable[[str, str], bool] | None = None,
     ) -> "Rules":
-        """Read the user's file and a workspace's; a file that is not there has no rules.
+        """Read the user's file and a workspace's file; a missing file has no rules.
 
-        `trusted` says whether the user trusts a workspace's file, known by its real path and its digest; without
-        it none is.
+        `trusted` returns whether the user trusts a workspace's file, by its real path and its digest; without it,
+        no file is trusted.
         """
         rules = cls(_read(Path(user), _contents(Path(user), own=True)) if user else ())
         if workspace:
@@ -97,7 +97,7 @@ class Rules:
 
     @classmethod
     def of_workspace(cls, root: places.Place, trusted: Callable[[str, str], bool] | None = None) -> "Rules":
-        """The rules of a workspace that is held open; its file is not read through links."""
+        """The rules of an open workspace; its file is not read through links."""
         path = workspace_file(root.path)
         rules = cls()
         name = path.parent.name
@@ -119,7 +119,7 @@ class Rules:
         return rules
 
     def _add_untrusted(self, path: Path, data: bytes, trusted: Callable[[str, str], bool] | None) -> None:
-        """Add the rules of a workspace's file: those that allow something only if the user trusts it."""
+        """Add the rules of a workspace's file; its allow rules only if the user trusts it."""
         theirs, digest = _read(path, data), hashlib.sha256(data).hexdigest()
         real = os.path.realpath(path)
         if not (trusted and trusted(real, digest)):
@@ -128,11 +128,11 @@ class Rules:
         self.rules += tuple(rule for rule in theirs if rule not in self.ignored)
 
     def __add__(self, others: "Rules") -> "Rules":
-        """These and others, all in force."""
+        """These rules together with others."""
         return Rules((*self.rules, *others.rules))
 
     def judge(self, operation: Operation, place: Circumstances) -> Verdict | None:
-        """The verdict of the strongest rule about an operation; None when no rule is about it."""
+        """The verdict of the strongest rule that concerns an operation; None if there is none."""
         found: dict[Effect, Verdict] = {}
         seen = ParsedOperation(operation)
         for rule in self.rules:
@@ -181,7 +181,7 @@ def _read(path: Path, data: bytes) -> list[Rule]:
 
 
 def _contents(path: Path, *, own: bool, dir_fd: int | None = None) -> bytes:
-    """What a file holds, which is looked for in an open directory if there is one."""
+    """The content of a file, found in the open directory if one is given."""
     try:
         with opened(Path(path.name) if dir_fd else path, follow=own, dir_fd=dir_fd) as (fd, status):
             if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
@@ -198,7 +198,7 @@ def _contents(path: Path, *, own: bool, dir_fd: int | None = None) -> bytes:
 
 
 def _others_can_write(status: os.stat_result) -> bool:
-    """Whether more than the owner can write to a file; a group of the owner's own name has nobody else in it."""
+    """Whether users besides the owner can write to a file; a group with the owner's name has no other members."""
     if status.st_mode & 0o020:
         try:
             if grp.getgrgid(status.st_gid).gr_name != pwd.getpwuid(status.st_uid).pw_name:
@@ -220,7 +220,7 @@ def _meant(word: str, known: Sequence[str]) -> str:
 
 
 class _Table:
-    """One rule as it stands in a file, read with complaints that say what to write."""
+    """Reads one rule of a file; its errors say what to write instead."""
 
     def __init__(self, effect: Effect, where: str, table: Mapping[str, object]) -> None:
         self.effect: Effect = effect
@@ -256,7 +256,7 @@ class _Table:
         return rule
 
     def _check(self, rule: Rule) -> None:
-        """See that an allow rule says what it allows, and that what it says is exact."""
+        """Check that an allow rule names exactly what it allows."""
         if rule.argv is not None and rule.shell is not None:
             self._fail("a command is either argv or, for a shell to read, shell; write two rules")
         if self.effect != "allow":
@@ -306,12 +306,12 @@ class _Table:
         return value
 
     def _check_name(self, key: str, text: str) -> None:
-        """See that something can be called so; a shell may be given blanks around a command, but not nothing."""
+        """Check a name; a shell's command may have blanks around it, but must not be empty."""
         if (text.strip() != text and key != "shell") or not text.strip():
             self._fail(f'"{visible(text, limit=80)}" has blanks around it, which no {key} has')
 
     def _globs(self, key: str) -> tuple[str, ...]:
-        """The patterns for paths under a key, each without braces; a ban means one with them as it stands, too."""
+        """The path patterns of a key, without braces; for a ban, patterns with braces also count literally."""
         found: list[str] = []
         for glob in self._texts(key):
             if why := complaint(glob):
@@ -345,7 +345,7 @@ class _Table:
         return tuple(fixed), is_open
 
     def _check_ban(self, words: Sequence[str]) -> None:
-        """See that a ban on a command can be about one: no shell reads its words."""
+        """Check that a ban on a command can match one, since no shell reads its words."""
         name = words[0]
         if not name.strip() or (re.search(r"\s", name) and not name.startswith("/")):
             parted = ", ".join(f'"{piece}"' for piece in name.split())
@@ -374,13 +374,13 @@ class _Table:
         expires = self.table.get("expires")
         if expires is None:
             return None
-        if not isinstance(expires, date):  # a datetime is one, too
+        if not isinstance(expires, date):  # a datetime is a date, too
             self._fail('"expires" is a date; write expires = 2030-12-31, without quotes')
         try:
             if isinstance(expires, datetime):
                 return expires.timestamp()
             return datetime.combine(expires + timedelta(days=1), time()).timestamp()
-        except (OverflowError, ValueError):  # at either end of the calendar
+        except (OverflowError, ValueError):  # at the ends of the calendar
             return math.inf if expires.year > 2000 else -math.inf
 
     def _fail(self, what: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The commands that a shell text runs, as far as it can be read, and whether one is hidden."""
+"""The commands that a shell text runs, as far as it can be parsed, and whether one is hidden."""
 
 import itertools
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .programs import program
 
-MAX_COMMANDS = 500  # simple commands of one text that are looked at
+MAX_COMMANDS = 500  # simple commands parsed of one text
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=.*", re.DOTALL)
 _IN_FRONT = frozenset(
     ("then", "do", "else", "elif", "if", "while", "until", "time", "!", "coproc", "exec", "command")
@@ -31,7 +31,7 @@ _NESTED = re.compile(r"(?:\$\(|`)\s*[$\"'`\\]")
 
 
 class Word:
-    """A word of a command without its quotes; `is_filled_in` when the shell puts something else in its place."""
+    """A word of a command without its quotes; `is_filled_in` if the shell expands it."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -39,13 +39,13 @@ class Word:
 
 
 def simple_commands(text: str) -> Iterator[list[Word]]:
-    """The commands of a text, as words; what a shell nests is told one after another."""
+    """The commands of a text, as words; nested commands follow one another."""
     words: list[Word] = []
     word: Word | None = None
     for piece in _PIECES.finditer(text):
         kind = piece.lastgroup
         if kind == "end":
-            if word and piece["end"] in "(`":  # what it prints becomes part of the word
+            if word and piece["end"] in "(`":  # its output becomes part of the word
                 word.is_filled_in = True
             yield words
             words, word = [], None
@@ -64,7 +64,7 @@ def simple_commands(text: str) -> Iterator[list[Word]]:
 
 
 def is_dynamic(text: str) -> bool:
-    """Whether a shell would find out only while it runs which programs it runs, or they are too many to look at."""
+    """Whether only the running shell determines which programs it runs, or they are too many to parse."""
     commands = list(itertools.islice(simple_commands(text), MAX_COMMANDS + 1))
     return len(commands) > MAX_COMMANDS or _NESTED.search(text) is not None or any(map(_is_hidden, commands))
 
@@ -77,7 +77,7 @@ def _is_hidden(words: list[Word]) -> bool:
         return False
     first, *others = kept
     if program(first.text) in _SHELLS and not first.is_filled_in:
-        names_nothing = all(word.text.startswith("-") for word in others)  # so it reads what it runs from its input
+        names_nothing = all(word.text.startswith("-") for word in others)  # so it reads its commands from its input
         return names_nothing or any(word.is_filled_in or word.text == "-s" for word in others)
     return (first.is_filled_in and not _is_setting(first)) or first.text == "eval"
 
