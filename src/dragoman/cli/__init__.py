@@ -1,6 +1,6 @@
 """The command line: `dragoman …`.
 
-One module a command; what a command needs is imported when it runs, so that help is instant.
+Each command is a module that imports its dependencies when it runs, so that help is instant.
 """
 
 import argparse
@@ -53,9 +53,9 @@ class _Parser(argparse.ArgumentParser):
         self.register("action", "parsers", _Commands)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """All arguments or none: a command with too many arguments refuses them itself."""
+        """Parse all arguments; a command with unknown arguments refuses them itself."""
         words = list(sys.argv[1:] if args is None else args)
-        # where the words behind -- go: Python 3.11 loses them when options come before
+        # for the words after --: Python 3.11 loses them if options come first
         after_dashes: str = self.get_default("after_dashes") or ""
         end = words.index("--") if after_dashes and "--" in words else len(words)
         found, unknown = super().parse_known_args(words[:end], namespace)
@@ -74,27 +74,27 @@ class _Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"there is no {value!r}; {choices(str(value), names)}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print help or a complaint; help that cannot be written is a failure like any other output's."""
+        """Print help or an error; help that cannot be written is a failure like for any other output."""
         out = file or sys.stderr
         out.write(message)
         out.flush()
 
     def error(self, message: str) -> NoReturn:
-        """A wrong argument: one line that says what to do."""
+        """Report a wrong argument in one line that says what to do."""
         see = " See" if message.endswith("?") else "; see"
         self.exit(USAGE, f"{self.prog}: {message}{see} {self.prog} --help\n")
 
 
 class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
     def add_parser(self, name: str, **options: Any) -> Any:
-        """A command, whose help begins with its line in the list of commands."""
+        """Add a command, whose help begins with its line in the list of commands."""
         told: str = options["help"]
         options.setdefault("description", f"{told[0].upper()}{told[1:]}.")
         return super().add_parser(name, **options)
 
 
 def parser() -> argparse.ArgumentParser:
-    """Every command and option; the reference of the command line is made from it."""
+    """The parser of all commands and options, from which the command-line reference is made."""
     found = _Parser(
         prog="dragoman", description="The complete Agent Client Protocol (ACP): run, drive and host coding agents."
     )
@@ -106,7 +106,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; gives its exit code.  Ctrl-C is left to `dragoman.__main__`, which heeds it from the start."""
+    """Run a command; returns its exit code.  `dragoman.__main__` handles Ctrl-C, from the first moment on."""
     _open_closed_streams()
     install()
     try:
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except OSError as exc:
         _drop_output()
-        if exc.filename and not isinstance(exc, OutputFailed):  # a file or directory the user named, or their own
+        if exc.filename and not isinstance(exc, OutputFailed):  # a file or directory that the user named or owns
             return complain(f"{exc.filename}: {exc.strerror}", UNWRITABLE if exc.errno in NO_ROOM else USAGE)
         return complain(f"the output cannot be written: {exc.strerror or exc}", UNWRITABLE)
     finally:
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _without_command(known: argparse.ArgumentParser) -> int:
-    """At a terminal show the screen, or say how to install it; elsewhere print the help."""
+    """At a terminal, show the screen or say how to install it; elsewhere, print the help."""
     if sys.stdin.isatty() and sys.stdout.isatty():
         if tui.is_installed():
             return tui.run_tui(known.parse_args(["tui"]))
@@ -153,7 +153,7 @@ def _open_closed_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Drop output that cannot be written: the interpreter would try again at exit, and complain."""
+    """Drop output that cannot be written; otherwise the interpreter tries again at exit and reports an error."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -9,7 +9,7 @@ from .complaint import complain
 from .translate import add_dialect
 from .values import Commands, seconds, terminal_size
 
-# The module and the description of each; only the one that is served is loaded.
+# The module and the description of each agent; only the served one is loaded.
 AGENTS = {
     "coder": ("coder", "Coder", "writes code with any language model"),
     "claude": ("bridges.claude", "ClaudeAgent", "is Claude, by the program of claude-agent-sdk"),
@@ -92,7 +92,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     part, name, _ = AGENTS[arguments.name]
     name = "Exhibition" if arguments.exhibit else name
     agent: Any = getattr(import_module(f"dragoman.{part}"), name)
-    keeps_sessions = part in ("coder", "reviewer")  # Claude keeps its own, and the others none
+    keeps_sessions = part in ("coder", "reviewer")  # Claude stores its own sessions, and the others have none
     app: Any = durable(agent) if keeps_sessions else agent
     if part == "coder":
         has_servers = not arguments.no_language_servers

@@ -10,7 +10,7 @@ from .values import Commands
 if TYPE_CHECKING:
     from ..host.processes import Launch
 
-FETCHERS = ("npx", "uvx")  # there, they fetch the agent when it is first started
+FETCHERS = ("npx", "uvx")  # if installed, they download the agent with its first start
 
 
 def add_to(commands: Commands) -> None:
@@ -47,14 +47,14 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _state(agent: "Launch") -> tuple[str, str]:
-    """Whether an agent can be started here, and the colour to say it in."""
+    """Whether an agent can be started here, and the colour for that."""
     if not agent.is_installed:
         return "not found", "dim"
     return (f"by {agent.command}", "yellow") if agent.command in FETCHERS else ("installed", "green")
 
 
 def named_agent(name: str) -> "Launch":
-    """The agent of a name; raises `Error` where there is none, or where its entry cannot be used."""
+    """The agent with a name; raises `Error` if there is none or its entry cannot be used."""
     from ..errors import Error
     from ..foundation.suggesting import choices
     from ..host.processes import broken_agents, known_agents
@@ -81,7 +81,7 @@ def _show(arguments: argparse.Namespace) -> int:
         "name": arguments.name,
         "title": agent.title,
         "url" if agent.url else "command": Redactor().text(agent.described()),
-        "variables": ", ".join(agent.env),  # their names alone: a value may be a secret
+        "variables": ", ".join(agent.env),  # only their names, because a value may be secret
         "headers": ", ".join(agent.headers),
         "installed": _state(agent)[0],
         "install": "" if agent.is_installed else agent.install,

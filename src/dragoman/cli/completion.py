@@ -10,7 +10,7 @@ from ..foundation.suggesting import choices
 from .complaint import complain
 from .values import Commands
 
-ASKING = "words"  # stands for a shell: the query of the scripts
+ASKING = "words"  # in place of a shell: the scripts' query
 FILES, DIRECTORIES = ":files", ":directories"  # completed by the shell itself
 _OF_FILES = ("FILE", "PATH", "CERT")
 _OF_DIRECTORIES = ("DIR",)
@@ -94,8 +94,8 @@ def _complete(arguments: argparse.Namespace) -> int:
 def completed(parser: argparse.ArgumentParser, words: list[str]) -> list[str]:
     """The completions of the last word: one a line, with a tab before its description."""
     *before, begun = words
-    taken = 0  # how many arguments of the command have been written
-    expecting: argparse.Action | None = None  # option whose value comes next
+    taken = 0  # the number of written arguments of the command
+    expecting: argparse.Action | None = None  # the option whose value comes next
     for word in before:
         if expecting is not None:
             expecting = None

@@ -1,4 +1,4 @@
-"""`dragoman new agent NAME`: the beginning of an agent of one's own, with a test that runs."""
+"""`dragoman new agent NAME`: creates a project for a new agent, with a test that runs."""
 
 import argparse
 import re
@@ -177,6 +177,6 @@ def _unusable(name: str, package: str) -> str | None:
 
 
 def _title(package: str) -> str:
-    """The name of an agent's class, which differs from every class that its modules import."""
+    """The name of an agent's class, different from all classes that its modules import."""
     title = "".join(part.title() for part in package.split("_"))
     return title if title.endswith("Agent") and title != "Agent" else f"{title}Agent"

@@ -1,4 +1,4 @@
-"""How far a long command has come, on a line of the terminal that goes again; nothing where nobody looks."""
+"""Shows the progress of a long command on a temporary line of the terminal; elsewhere nothing."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ BETWEEN = 0.1  # seconds between two states of the line
 
 
 class _WatchedFile(io.FileIO):
-    """A file that tells how many bytes of it have been read, all passes together."""
+    """A file that reports the bytes read from it, in all passes together."""
 
     def __init__(self, file: str | int, tell: "_Line") -> None:
         super().__init__(file, "rb", closefd=isinstance(file, str))
@@ -25,12 +25,12 @@ class _WatchedFile(io.FileIO):
         if count:
             self._tell(self._read)
         else:
-            self._tell.end()  # the code that follows may print
+            self._tell.end()  # the caller may print afterwards
         return count
 
 
 class _Line:
-    """The line: what is done, and how much of it."""
+    """The progress line: the work, and how much of it is done."""
 
     def __init__(self, words: str, whole: int) -> None:
         self._words, self._whole = words, whole
@@ -64,7 +64,7 @@ class _Line:
 
 @contextlib.contextmanager
 def watched(file: str, passes: int = 2) -> Iterator[BinaryIO]:
-    """Open a file, or stdin for `-`, and show how much of it was read; it is read in so many passes."""
+    """Open a file, or stdin for `-`, and show how much of it was read, in this number of passes."""
     is_piped = file == "-"
     size = 0 if is_piped else os.stat(file).st_size
     line = _Line(f"importing {'from stdin' if is_piped else os.path.basename(file)}", size * passes)

@@ -118,7 +118,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def chosen_agent(arguments: argparse.Namespace) -> "Launch | str":
-    """The agent to run, with the headers for an agent at a URL; or the error, as a text."""
+    """The agent to run, with the headers for an agent at a URL, or an error as text."""
     from msgspec.structs import replace
 
     from ..host.processes import find_agent

@@ -1,4 +1,4 @@
-"""`dragoman sessions …`: the sessions that are kept on this machine."""
+"""`dragoman sessions …`: manages the sessions stored on this machine."""
 
 import argparse
 import contextlib
@@ -48,7 +48,7 @@ def add_to(commands: Commands) -> None:
 def _with_store(
     work: "Callable[[Database, argparse.Namespace], int]", *, is_made: bool = False
 ) -> Callable[[argparse.Namespace], int]:
-    """A command that opens a store, and reports damage of it in one line."""
+    """Wraps a command that opens a store; damage is reported in one line."""
 
     def command(arguments: argparse.Namespace) -> int:
         from pathlib import Path

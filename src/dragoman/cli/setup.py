@@ -1,4 +1,4 @@
-"""`dragoman setup EDITOR`: the configuration that makes an agent appear in an editor."""
+"""`dragoman setup EDITOR`: prints the configuration that adds an agent to an editor."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""`dragoman translate -- CMD`: an agent of one dialect, offered over stdin and stdout to clients of another."""
+"""`dragoman translate -- CMD`: serves an agent to clients of another dialect, over stdin and stdout."""
 
 import argparse
 import sys
@@ -54,7 +54,7 @@ def _translate(arguments: argparse.Namespace) -> int:
             return asyncio.run(_run(descriptors, arguments))
     except Error as exc:
         return complain(str(exc), AGENT_FAILED)
-    except asyncio.CancelledError:  # by SIGTERM, as editors end what they have started
+    except asyncio.CancelledError:  # by SIGTERM, as editors end programs
         return 0
 
 

@@ -16,12 +16,12 @@ PRESETS = ("ask", "allow-reads", "allow-edits", "allow-all", "deny")  # of permi
 
 
 def seconds(text: str) -> float:
-    """A time that is not over at once."""
+    """A positive time."""
     return _checked(_number(text), _number(text) > 0, text, "a number of seconds")
 
 
 def delay(text: str) -> float:
-    """A time that may be none."""
+    """A time that may be 0."""
     return _checked(_number(text), _number(text) >= 0, text, "a number of seconds")
 
 
@@ -30,7 +30,7 @@ def days(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """A number of bytes, with a unit or without."""
+    """A number of bytes, with or without a unit."""
     found = re.fullmatch(r"(\d+)([KMGT]?)", text.upper())
     number = int(found[1]) * 1024 ** " KMGT".index(found[2] or " ") if found else 0
     return _checked(number, number > 0, text, "a size such as 500M or 10G")
@@ -50,7 +50,7 @@ def count(text: str) -> int:
 
 
 def limit(text: str, least: float, *, is_whole: bool) -> float:
-    """A limit of a gateway, at least so much."""
+    """A limit of a gateway with a minimum."""
     number = _number(text)
     is_right = number >= least and (not is_whole or number.is_integer())
     wanted = f"a {'whole ' if is_whole else ''}number of at least {least:g}"
@@ -67,14 +67,14 @@ def host_name(text: str) -> str:
 
 
 def hosts(text: str) -> list[str]:
-    """Names of hosts, each with a port or without."""
+    """Names of hosts, each with or without a port."""
     named = text.split(",")
     is_right = all(re.fullmatch(r"[\w.-]+(:\d{1,5})?|\[[0-9a-fA-F:.]+\](:\d{1,5})?", name) for name in named)
     return _checked(named, is_right, text, "hosts such as api.example.com,localhost:11434")
 
 
 def mcp_server(text: str) -> "McpServer":
-    """An MCP server for the agent: NAME=CMD starts one, NAME=URL is one that runs."""
+    """An MCP server for the agent: NAME=CMD starts one, NAME=URL names a running one."""
     import shlex
 
     from .. import schema as s
@@ -114,7 +114,7 @@ def _checked(value: Value, is_right: bool, text: str, wanted: str) -> Value:
 
 
 def socket_path(listen: str) -> str:
-    """The absolute path of a Unix socket to listen at, `unix:PATH` or `unix://PATH`; empty for another address."""
+    """The absolute path of a Unix socket, from `unix:PATH` or `unix://PATH`; empty for another address."""
     kind, mark, path = listen.partition(":")
     if kind != "unix" or not mark:
         return ""
@@ -122,13 +122,13 @@ def socket_path(listen: str) -> str:
 
 
 def socket_user(text: str) -> str:
-    """A user of this machine, by name or number, and the principal they are: as it was written."""
+    """A user of this machine, by name or number, and the principal, as written."""
     uid_and_principal(text)
     return text
 
 
 def uid_and_principal(text: str) -> tuple[int, str]:
-    from ..foundation.unix import pwd  # which is not there on every system
+    from ..foundation.unix import pwd  # not every system has it
 
     user, _, principal = text.partition("=")
     try:

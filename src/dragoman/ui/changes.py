@@ -1,4 +1,4 @@
-"""A change of a file as lines of a terminal: numbered, in colours, and every character of it there."""
+"""A change of a file as lines of a terminal: numbered, in colours, with every character visible."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,12 +12,12 @@ _HUNK = re.compile(r"@@ -(\d+),(\d+) \+(\d+),(\d+) @@")
 
 
 def in_colours(lines: Iterable[str], style: Style, indent: str) -> list[str]:
-    """The lines of a unified diff, which can be shown as they are, in its colours."""
+    """The lines of a unified diff, which are safe to show, in colours."""
     return [f"{indent}{style(line, *COLOURS.get(line[:1], ()))}" for line in lines]
 
 
 def numbered(lines: Iterable[str], style: Style, indent: str, columns: int) -> Iterator[str]:
-    """The lines of a unified diff with their numbers in the file; what is no part of a hunk stays as it is."""
+    """The lines of a unified diff with their line numbers; lines outside hunks stay as they are."""
     lines = list(lines)
     hunks = [tuple(map(int, hunk.groups())) for line in lines if (hunk := _HUNK.fullmatch(line))]
     digits = len(str(max((max(old + gone, new + come) for old, gone, new, come in hunks), default=0)))
@@ -54,6 +54,6 @@ def _is_diff(line: str) -> bool:
 
 
 def counted(lines: Iterable[str]) -> str:
-    """How many lines come and go, such as `+3 -1`."""
+    """The numbers of added and removed lines, such as `+3 -1`."""
     signs = [line[:1] for line in lines]
     return " ".join(f"{sign}{signs.count(sign)}" for sign in "+-" if sign in signs)

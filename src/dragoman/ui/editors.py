@@ -1,4 +1,4 @@
-"""What makes an agent appear in an editor, in the words of that editor's configuration."""
+"""The configuration of each editor that adds an agent to it."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from ..host.processes import Launch
 
 
 class EditorStart(Struct, frozen=True):
-    """An agent as an editor starts it: by a full path, for editors have a PATH of their own."""
+    """How an editor starts an agent: by a full path, because editors have a PATH of their own."""
 
     name: str
     title: str
@@ -21,12 +21,12 @@ class EditorStart(Struct, frozen=True):
 
     @property
     def entry(self) -> Document:
-        """The three fields all JSON configurations have in common."""
+        """The three fields that all JSON configurations share."""
         return {"command": self.command, "args": list(self.args), "env": dict(self.env)}
 
 
 def configuration(editor: str, agent: Launch) -> tuple[str, str]:
-    """Where it goes, and what goes there."""
+    """The place of the configuration, and its text."""
     where, write = EDITORS[editor]
     return where, write(_start(agent))
 
@@ -59,7 +59,7 @@ def _json(value: Json) -> str:
 
 def _neovim(start: EditorStart) -> str:
     settings = [f"{name}={value}" for name, value in start.env.items()]
-    words = ["env", *settings] if settings else []  # variables of an adapter are something else there
+    words = ["env", *settings] if settings else []  # an adapter's variables mean something else there
     command = ", ".join(map(_lua, [*words, start.command, *start.args]))
     return f"""require("codecompanion").setup({{
   adapters = {{
@@ -105,7 +105,7 @@ def _lisp(text: str) -> str:
 
 
 def _quoted(text: str, number: str) -> str:
-    """A string as Lua and Lisp read it; they differ in how they write the number of a control character."""
+    """A string literal for Lua and Lisp; they write the number of a control character differently."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return (
         '"'

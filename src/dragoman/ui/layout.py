@@ -1,4 +1,4 @@
-"""Words laid out for a terminal: cells that fill its lines, and lines that are broken where it ends."""
+"""Lays out text for a terminal: cells that fill lines, and lines broken at its width."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,12 +11,12 @@ NARROWEST = 16  # columns for the last word of a row
 
 
 def seen_width(words: str) -> int:
-    """How many columns words take that may be in colours."""
+    """The columns that a text takes, without its colours."""
     return width(unmarked(words))
 
 
 def flowing(cells: Iterable[str], columns: int, indent: str = "  ") -> list[str]:
-    """Cells side by side, as many in a line as it has room for."""
+    """Cells side by side, as many in a line as fit."""
     lines: list[str] = []
     at = columns
     for cell in cells:
@@ -31,7 +31,7 @@ def flowing(cells: Iterable[str], columns: int, indent: str = "  ") -> list[str]
 
 
 def both_ends(left: str, right: str, columns: int, indent: str = "  ") -> list[str]:
-    """Words at the left and words at the right of a line, or in two lines where one has no room for both."""
+    """Text at the left and at the right of a line, or in two lines if one has no room for both."""
     room = columns - seen_width(left) - seen_width(right)
     if not right:
         return [left]
@@ -39,7 +39,7 @@ def both_ends(left: str, right: str, columns: int, indent: str = "  ") -> list[s
 
 
 def broken(text: str, columns: int) -> list[str]:
-    """A text in pieces of at most so many columns, cut wherever that is."""
+    """A text in pieces of at most this many columns, cut anywhere."""
     pieces, at, begin = list[str](), 0, 0
     for place, char in enumerate(text):
         if at + width(char) > max(columns, 2):
@@ -50,7 +50,7 @@ def broken(text: str, columns: int) -> list[str]:
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """A text in lines of at most so many columns, broken between words where there are any."""
+    """A text in lines of at most this many columns, broken between words if possible."""
     if width(text) <= columns:
         return [text]
     lines, line = list[str](), ""
@@ -68,9 +68,9 @@ def wrapped(text: str, columns: int) -> list[str]:
 def in_columns(
     rows: Sequence[Sequence[str]], colours: Sequence[Sequence[str]], style: Style, columns: int
 ) -> list[str]:
-    """Rows of words, each column as wide as it needs.
+    """Rows of cells, each column as wide as necessary.
 
-    A last word that does not fit goes below the others; on a narrow terminal a row takes two lines.
+    A last cell that does not fit goes below the others; on a narrow terminal, a row takes two lines.
     """
     if not rows:
         return []

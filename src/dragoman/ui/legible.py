@@ -1,7 +1,7 @@
-"""What an agent says, as a terminal can show it: nothing in it acts on the terminal, nothing in it hides.
+"""An agent's text, safe for a terminal: no character acts on the terminal, and none is invisible.
 
-`host.display` writes out whatever cannot be seen, as an approval needs it.  Prose needs a little less: its blanks
-may stay blanks, and the joiners that scripts and pictures are made with may stay between the letters they join.
+`host.display` escapes every invisible character, as approvals need it.  Prose needs less: its blanks stay blanks,
+and the joiners of scripts and emoji stay between the characters they join.
 """
 
 import re
@@ -9,13 +9,13 @@ import re
 from ..foundation.columns import width
 from ..host.display import visible
 
-CARRIED = 8  # characters looked back at, so that an accent at the start of a chunk finds its letter
+CARRIED = 8  # earlier characters that are read, so that an accent at the start of a chunk finds its letter
 LONGEST = 1 << 20  # characters of a word; a frame has room for sixteen of them
-LONGEST_LINE = 1 << 16  # characters a command may print before a line is made of them
+LONGEST_LINE = 1 << 16  # characters a command may print before they are broken into a line
 
 _WORDS = re.compile(r"[^ \n\t]+")
-# Blanks, which have their width to be seen by; ZWNJ and ZWJ between two characters of a script or two pictures; the
-# selector that makes a picture of a character.
+# Blanks, which are visible by their width; ZWNJ and ZWJ between two characters of a script or two emoji; the
+# selector that turns a character into an emoji.
 _HARMLESS = re.compile(
     "([\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
     "|(?<=[^\x00-\u00a0])[\u200c\u200d](?=[^\x00-\u00a0])"
@@ -25,12 +25,12 @@ _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07
 
 
 def legible(text: str) -> str:
-    """The text with line breaks, tabs and blanks as they are, and everything else that is invisible written out."""
+    """The text with line breaks, tabs and blanks unchanged, and all other invisible characters escaped."""
     return _WORDS.sub(lambda word: _word(word[0]), text)
 
 
 def one_line(text: str, columns: int | None = None) -> str:
-    """The text as one line that is at most so many columns wide."""
+    """The text as one line of at most this many columns."""
     shown = legible(" ".join(text.split()))
     if columns is None or width(shown) <= columns:
         return shown
@@ -40,11 +40,11 @@ def one_line(text: str, columns: int | None = None) -> str:
 
 
 class ProseStream:
-    """Prose that comes in chunks: what is shown does not depend on where they were cut, as far as can be."""
+    """Prose in chunks: as far as possible, the shown text does not depend on where the chunks were cut."""
 
     def __init__(self) -> None:
         self._carried = ""
-        self._held = ""  # a joiner that waits for what it joins
+        self._held = ""  # a joiner that waits for the next character
 
     def show(self, chunk: str) -> str:
         chunk, self._held = self._held + chunk, ""
@@ -55,13 +55,13 @@ class ProseStream:
         return whole[len(before) :] if whole.startswith(before) else legible(chunk)
 
     def end(self) -> str:
-        """What was held back though nothing more comes."""
+        """The text held back, at the end."""
         held, self._held = self._held, ""
         return legible(held)
 
 
 class CommandLines:
-    """What a command prints, line by line and without its colours; of a line it wrote over, the last state."""
+    """A command's output, line by line and without colours; an overwritten line appears in its last state."""
 
     def __init__(self) -> None:
         self._rest = ""
@@ -75,13 +75,13 @@ class CommandLines:
         return [settled_line(line) for line in complete]
 
     def end(self) -> list[str]:
-        """The line that never was completed, if there is one."""
+        """The last, incomplete line, if there is one."""
         rest, self._rest = self._rest, ""
         return [settled_line(rest)] if rest else []
 
 
 def settled_line(line: str) -> str:
-    """A line as a terminal would show it in the end: without its colours, and of what was written over the last."""
+    """A line as a terminal finally shows it: without colours, and with overwritten parts in their last state."""
     return legible(_SEQUENCES.sub("", line).rstrip("\r").rpartition("\r")[2])
 
 

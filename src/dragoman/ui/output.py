@@ -1,8 +1,8 @@
-"""The one way to a terminal: whatever is written passes here, and nothing in it acts on the terminal.
+"""The only way to a terminal: all output passes here, and nothing in it acts on the terminal.
 
-`install` puts a `SafeOutput` in the place of stdout and of stderr, so that prints, logs, warnings and tracebacks
-pass it as well.  Control characters, and those that change the order of letters, are written out (`\\u{1b}`).  Only
-a sequence that this process itself has marked reaches the terminal as it is, and nobody else knows the mark.
+`install` replaces stdout and stderr by a `SafeOutput`, so that prints, logs, warnings and tracebacks pass it, too.
+Control characters, and those that change the order of letters, are escaped (`\\u{1b}`).  Only
+a sequence that this process itself has marked reaches the terminal unchanged, and nobody else knows the mark.
 """
 
 import codecs
@@ -13,31 +13,31 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO, cast
 
-MOST_TOLD = 8000  # characters of one complaint
+MOST_TOLD = 8000  # characters of one error message
 _MARK = f"\x1b{os.urandom(12).hex()}\x1b"
-# Blanks have a width to be seen by; joiners act on no terminal, and `legible` looks at them where it matters.
+# Blanks are visible by their width; joiners do not act on terminals, and `legible` checks them where it matters.
 _KEPT = frozenset("\n\t\u00a0\u1680\u202f\u205f\u3000\u200c\u200d" + "".join(map(chr, range(0x2000, 0x200B))))
 
 
 def marked(sequence: str) -> str:
-    """A sequence the terminal is to obey, as a `SafeOutput` takes it."""
+    """A control sequence for the terminal, marked for `SafeOutput`."""
     return f"{_MARK}{sequence}{_MARK}"
 
 
 def unmarked(text: str) -> str:
-    """The text without the sequences that are marked: what is to be seen of it."""
+    """The visible text, without the marked sequences."""
     return "".join(text.split(_MARK)[::2])
 
 
 def defused(text: str) -> str:
-    """The text with every character written out that a terminal might obey; what is defused stays as it is."""
+    """The text with every character escaped that a terminal might obey; an escaped text stays unchanged."""
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(char if char.isprintable() or char in _KEPT else f"\\u{{{ord(char):x}}}" for char in text)
 
 
 def complaint(message: str) -> str:
-    """What went wrong: a line of ours, and whatever somebody else said behind it indented and not too long."""
+    """An error message: a line of ours, and foreign text after it, indented and shortened."""
     from .legible import legible, settled_line
 
     if len(message) > MOST_TOLD:
@@ -48,23 +48,23 @@ def complaint(message: str) -> str:
 
 
 class OutputFailed(OSError):
-    """What we wrote could not be written: the disk is full, the terminal is gone."""
+    """Our output could not be written: the disk is full, or the terminal is gone."""
 
 
 @contextlib.contextmanager
 def _writing() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # whoever read it has had enough
+    except BrokenPipeError:  # the reader has closed it
         raise
     except OSError as exc:
         raise OutputFailed(exc.errno, exc.strerror) from exc
 
 
 class SafeOutput(io.TextIOBase):
-    """A stream made safe to read: stderr always, stdout where it leads to a terminal.
+    """A stream that is safe to read: stderr always, stdout if it leads to a terminal.
 
-    A program that reads our stdout gets every character as it was said.
+    A program that reads our stdout gets every character unchanged.
     """
 
     def __init__(self, stream: TextIO, *, for_people: bool) -> None:
@@ -73,7 +73,7 @@ class SafeOutput(io.TextIOBase):
 
     def write(self, text: str) -> int:
         if self._for_people or self._stream.isatty():
-            parts = text.split(_MARK)  # ours are every other one
+            parts = text.split(_MARK)  # every other piece is ours
             shown = "".join(part if at % 2 else defused(part) for at, part in enumerate(parts))
         else:
             shown = text
@@ -82,7 +82,7 @@ class SafeOutput(io.TextIOBase):
         return len(text)
 
     def write_bytes(self, data: bytes) -> None:
-        """Write text that comes as bytes, cut anywhere; to a program exactly these bytes."""
+        """Write text that arrives as bytes, cut anywhere; a program gets exactly these bytes."""
         if self._for_people or self._stream.isatty():
             self.write(self._decoder.decode(data))
         else:
@@ -92,7 +92,7 @@ class SafeOutput(io.TextIOBase):
 
     @property
     def buffer(self) -> "_Buffer":
-        """For whoever writes bytes; they take the same way."""
+        """The stream for bytes, which are handled in the same way."""
         return _Buffer(self)
 
     def flush(self) -> None:
@@ -117,10 +117,10 @@ class SafeOutput(io.TextIOBase):
         return self._stream.encoding
 
     def close(self) -> None:
-        """Nothing: the stream is not ours to close."""
+        """Do nothing: the stream is not ours to close."""
 
     def __del__(self) -> None:
-        """Nothing either, for the same reason."""
+        """Do nothing, for the same reason."""
 
 
 class _Buffer(io.RawIOBase):
@@ -139,7 +139,7 @@ class _Buffer(io.RawIOBase):
 
 
 def install() -> tuple[SafeOutput, SafeOutput]:
-    """Have everything this process writes to stdout and stderr pass a `SafeOutput`, from now on; gives the two."""
+    """Let everything that this process writes to stdout and stderr pass a `SafeOutput`; returns the two."""
     sys.stdout = cast(TextIO, stdout := _safe(sys.stdout, for_people=False))
     sys.stderr = cast(TextIO, stderr := _safe(sys.stderr, for_people=True))
     return stdout, stderr
@@ -149,5 +149,5 @@ def _safe(stream: object, *, for_people: bool) -> SafeOutput:
     if isinstance(stream, SafeOutput):
         return stream
     output = SafeOutput(cast(TextIO, stream), for_people=for_people)
-    output.reconfigure(errors="backslashreplace")  # what an encoding lacks is written out
+    output.reconfigure(errors="backslashreplace")  # characters that the encoding lacks are escaped
     return output

@@ -1,4 +1,4 @@
-"""Colours, where somebody sees them."""
+"""Colours for terminals."""
 
 import os
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ UNLIMITED = 10_000
 
 
 class Style:
-    """Dresses words up: `style("done", "green", "bold")`; without colours they stay as they are."""
+    """Styles a text: `style("done", "green", "bold")`; without colours, it stays unchanged."""
 
     def __init__(self, colours: bool) -> None:
         self.colours = colours
@@ -36,17 +36,17 @@ class Style:
 
     @classmethod
     def of(cls, stream: TextIO, environ: Mapping[str, str] = os.environ) -> "Style":
-        """Colours only on a terminal that can show them, and never where NO_COLOR is set."""
+        """A style with colours only on a terminal that can show them, and never if NO_COLOR is set."""
         return cls(is_terminal(stream, environ) and not environ.get("NO_COLOR"))
 
 
 def is_terminal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a stream leads to a terminal that understands more than lines, by way of a `SafeOutput`."""
+    """Whether a stream leads, through a `SafeOutput`, to a terminal that understands more than lines."""
     return isinstance(stream, SafeOutput) and stream.isatty() and environ.get("TERM") != "dumb"
 
 
 def size_of(stream: TextIO) -> tuple[int, int]:
-    """How many columns and lines a terminal has; more than anybody needs for what is none."""
+    """The columns and lines of a terminal; very many for anything else."""
     try:
         columns, lines = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
@@ -55,7 +55,7 @@ def size_of(stream: TextIO) -> tuple[int, int]:
 
 
 def is_same_file(one: TextIO, other: TextIO) -> bool:
-    """Whether two streams end up in one pipe or file, so that lines of both stand among each other."""
+    """Whether two streams end in the same pipe or file, so that their lines are mixed."""
     try:
         return os.path.samestat(os.fstat(one.fileno()), os.fstat(other.fileno()))
     except (OSError, ValueError):

@@ -1,1 +1,1 @@
-"""Commands for those who host agents: `serve`, `connect`, `gateway`."""
+"""Commands for hosting agents: `serve`, `connect`, `gateway` and others."""

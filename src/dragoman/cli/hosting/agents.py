@@ -1,4 +1,4 @@
-"""The agents that a server offers, as its command line names them."""
+"""The agents that a server offers, from its command line."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def installed_agent(named: str) -> "tuple[str, Launch]":
-    """An agent by NAME=CMD, or by a name that is known; raises an Error where it is not installed."""
+    """An agent by NAME=CMD or by a known name; raises an Error if it is not installed."""
     from ...errors import Error
     from ...host.processes import find_agent
 

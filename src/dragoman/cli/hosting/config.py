@@ -1,4 +1,4 @@
-"""`dragoman gateway config`: what a configuration file says, before a gateway is started with it."""
+"""`dragoman gateway config`: checks and shows a configuration before a gateway starts with it."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""`gateway.toml`: its values, those of the flags above them and the defaults below, each with its origin."""
+"""`gateway.toml`: its values, overridden by flags and completed by defaults, each with its origin."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ KEY = re.compile(r"""\s*([\w."' -]+?)\s*=""")
 
 
 class ConfigError(Error):
-    """Something in the file is wrong; each `problems` is a line that says where and what."""
+    """The file has errors; each of `problems` is a line with the place and the error."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__(problems[0])
@@ -26,19 +26,19 @@ class ConfigError(Error):
 
 
 class Configuration:
-    """The values that are in force, by key, and where each comes from: a flag, a line of the file, the default."""
+    """The effective values by key, and the origin of each: a flag, a line of the file, the default."""
 
     def __init__(self, values: Mapping[str, object], origins: Mapping[str, str]) -> None:
         self.values, self.origins = values, origins
 
     def namespace(self) -> argparse.Namespace:
-        """The values as a parser gives them; the limits are a mapping."""
+        """The values in the form of a parser's result; the limits are a mapping."""
         limits = {key.removeprefix(LIMITS): value for key, value in self.values.items() if key.startswith(LIMITS)}
         plain = {key: value for key, value in self.values.items() if not key.startswith(LIMITS)}
         return argparse.Namespace(**plain, limits=limits)
 
     def lines(self) -> Iterator[str]:
-        """Everything as a file that would say the same, with the origin of each value behind it."""
+        """All values as a configuration file, with the origin of each in a comment."""
         tops = [key for key in self.values if not key.startswith(LIMITS)]
         yield from map(self._line, tops)
         yield from ("", f"[{LIMITS.rstrip('.')}]")
@@ -54,7 +54,7 @@ class Configuration:
 
 
 def configuration(file: str | None, flags: argparse.Namespace) -> Configuration:
-    """What a file and flags say together; raises ConfigError with everything that is wrong."""
+    """The settings of a file and flags together; raises ConfigError with all errors."""
     settings = {setting.key: setting for setting in all_settings()}
     values = {key: [] if one.shape == "many" else one.default for key, one in settings.items()}
     origins = dict.fromkeys(values, DEFAULT)
@@ -82,7 +82,7 @@ def _limit(text: str, settings: Mapping[str, Setting]) -> tuple[str, object]:
 
 
 def _read(file: Path, settings: Mapping[str, Setting]) -> dict[str, tuple[object, str]]:
-    """The values of a file and where they stand."""
+    """The values of a file and their lines."""
     text = _text(file)
     try:
         document = tomllib.loads(text)
@@ -129,7 +129,7 @@ def _flat(document: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 
 def _places(text: str) -> dict[str, int]:
-    """The line of each key, the first of it: the parser of the standard library keeps none."""
+    """The first line of each key, which the standard library's parser does not keep."""
     table, places = "", dict[str, int]()
     for number, line in enumerate(text.splitlines(), 1):
         if header := HEADER.fullmatch(line):
@@ -144,7 +144,7 @@ def _plain(key: str) -> str:
 
 
 def _value(setting: Setting, value: object) -> object:
-    """A value of the file, read as the flag's text is."""
+    """A value of the file, read like the flag's text."""
     if setting.shape == "switch":
         return _checked(value, isinstance(value, bool), "true or false")
     if setting.shape == "many":

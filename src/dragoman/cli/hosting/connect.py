@@ -33,7 +33,7 @@ def _connect(arguments: argparse.Namespace) -> int:
     from .logs import log_to_stderr
 
     log_to_stderr()
-    headers_for(arguments.url, arguments.token_file)  # a file that cannot be read is told at once
+    headers_for(arguments.url, arguments.token_file)  # an unreadable file is reported at once
     unreachable: list[str] = []
     serve(
         attached(

@@ -59,7 +59,7 @@ def _expire(arguments: argparse.Namespace, state: Path) -> int:
 
 
 def _expired(arguments: argparse.Namespace, state: Path, limits: "Retention") -> Iterator[Document]:
-    """Have the running gateway do it; if none runs, do it here."""
+    """Let the running gateway do it; if none runs, do it here."""
     import asyncio
 
     import msgspec
@@ -119,7 +119,7 @@ def _export(arguments: argparse.Namespace, state: Path) -> int:
 
 
 async def _write_out(state: Path, sessions: list[str]) -> int:
-    """Write sessions to stdout; gives how many records are damaged."""
+    """Write sessions to stdout; returns the number of damaged records."""
     from ...gateway.operations.exchange import DAMAGED, exported
     from ...gateway.operations.offline import reading
     from ...ui.output import install

@@ -1,4 +1,4 @@
-"""Where commands that run on log to: stderr, a record a line."""
+"""The log of long-running commands: stderr, one record per line."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""The configuration of a gateway that runs, read again on SIGHUP."""
+"""Rereads the configuration of a running gateway on SIGHUP."""
 
 import logging
 from collections.abc import Callable
@@ -12,7 +12,7 @@ log = logging.getLogger("dragoman")
 
 
 class Reread:
-    """Calling it gives the options that a gateway is to have now, and logs which settings wait for a restart."""
+    """A call returns the gateway's new options, and logs which settings need a restart."""
 
     def __init__(self, read: "Callable[[], Configuration]", found: "Configuration") -> None:
         self._read = read
@@ -37,7 +37,7 @@ class Reread:
         return options
 
     def set_log(self) -> None:
-        """Have the log written in the format that the configuration names."""
+        """Set the format of the log from the configuration."""
         from ...gateway.log_context import ACCESS
         from ...gateway.operations.log_lines import JsonLines
         from .logs import log_to_stderr

@@ -1,4 +1,4 @@
-"""`dragoman serve`: agents for others, over WebSocket and HTTP, with sessions that nothing is lost of."""
+"""`dragoman serve`: hosts agents for remote clients, over WebSocket and HTTP, with sessions that lose nothing."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -52,7 +52,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def options_of(found: "Configuration") -> "ServeOptions":
-    """What a configuration means for a gateway; raises an Error for what cannot be."""
+    """The gateway's options for a configuration; raises an Error for impossible ones."""
     from pathlib import Path
 
     from ...errors import Error
@@ -105,7 +105,7 @@ def options_of(found: "Configuration") -> "ServeOptions":
 
 
 def _agent(named: str, arguments: argparse.Namespace, state: "Path") -> "tuple[str, Hosted]":
-    """An agent by NAME=CMD, or by a name that is known."""
+    """An agent by NAME=CMD or by a known name."""
     from ...errors import Error
     from ...gateway.agents.upstream import Hosted
     from ...gateway.serving import environment

@@ -24,30 +24,30 @@ from ..values import (
 )
 
 Shape = Literal["one", "many", "switch"]
-LIMITS = "limits."  # how the keys of limits begin, which are a table of the file
+LIMITS = "limits."  # the prefix of the limits' keys, which are a table of the file
 LIMIT_FLAG = "--limit"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A flag and a key of the file, which mean the same."""
+    """A flag and the file's key with the same meaning."""
 
     key: str
     help: str
-    metavar: str | tuple[str, ...] = ""  # several are the values that the flag takes together
+    metavar: str | tuple[str, ...] = ""  # several: the flag takes this many values
     read: Callable[[str], object] = str
     default: object = None
-    alone: str | None = None  # what the flag means without a value; None: it takes one
-    told: str = ""  # the default in words, where the value does not say it
+    alone: str | None = None  # the meaning of the flag without a value; None: it needs one
+    told: str = ""  # a description of the default, if the value does not show it
     choices: Sequence[str] = ()
     shape: Shape = "one"
     flag: str = ""
-    older_flag: str = ""  # goes on working, and is not shown
-    reloads: bool = False  # SIGHUP puts a new value into force
+    older_flag: str = ""  # still works, but is not shown
+    reloads: bool = False  # SIGHUP applies a new value
 
     @property
     def option(self) -> str:
-        """How the command line calls it; empty for what only a file and `--limit` set."""
+        """The name on the command line; empty for a setting of only the file and `--limit`."""
         return self.flag or ("" if self.key.startswith(LIMITS) else "--" + self.key.replace("_", "-"))
 
     @property
@@ -265,7 +265,7 @@ SETTINGS = (*WHERE, *ACCESS, *PROXIES, *WORKSPACE, *SESSIONS, *KEPT, *LOGS)
 
 
 def all_settings() -> Sequence[Setting]:
-    """The table, and a row for each limit that has no flag of its own."""
+    """The table, with a row for each limit without a flag of its own."""
     from ...gateway.access.limits import limit_rows
 
     known = {setting.key for setting in SETTINGS}
@@ -291,7 +291,7 @@ def _at_least(least: float, *, is_whole: bool) -> Callable[[str], object]:
 
 
 def add_settings(parser: argparse.ArgumentParser, settings: Iterable[Setting] = SETTINGS) -> None:
-    """Add the flags; those that are not given leave no trace, so that the file's values count."""
+    """Add the flags; flags that are not given leave no value, so that the file's values count."""
     for setting in settings:
         _add(parser, setting, setting.option, setting.words.replace("%", "%%"))
         if setting.older_flag:

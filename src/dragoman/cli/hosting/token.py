@@ -7,16 +7,17 @@ HELP = "file that holds the token (default: DRAGOMAN_TOKEN, or the token of this
 
 
 def headers_for(url: str, file: str | None) -> dict[str, str]:
-    """The headers that show a token to the server at a URL; raises an Error for a URL that is none.
+    """The headers with a token for the server at a URL; raises an Error for an invalid URL.
 
-    The token of this machine's gateway goes to no other machine, and to no Unix socket, which may be others'.
+    The token of this machine's gateway is never sent to another machine or to a Unix socket, which may be another
+    user's.
     """
     from ...transports.remote.addresses import read_url
 
     address, _ = read_url(url)
     token = _token(file, address.is_local and not address.socket)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    read_url(url, headers)  # which refuses to send one in the clear
+    read_url(url, headers)  # it refuses to send a token unencrypted
     return headers
 
 

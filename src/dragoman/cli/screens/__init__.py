@@ -1,1 +1,1 @@
-"""Commands that show a person a screen."""
+"""Commands with a full-screen interface."""

@@ -1,4 +1,4 @@
-"""`dragoman demo`: a real turn of a real agent, on a sample project, without a key and without a network."""
+"""`dragoman demo`: a real turn of a real agent on a sample project, without a key or a network."""
 
 import argparse
 import os
@@ -22,14 +22,14 @@ def _demo(arguments: argparse.Namespace) -> int:
     from .. import main
     from .tui import is_installed
 
-    # On a terminal the user is asked about each change; elsewhere changes are allowed, since this is a copy.
+    # The user is asked about each change on a terminal; elsewhere changes are allowed: this is a copy.
     preset = "allow-reads" if sys.stdin.isatty() and sys.stderr.isatty() else "allow-all"
     with tempfile.TemporaryDirectory(prefix="dragoman-demo-") as directory:
         project = Path(directory, "shop")
         copy_sample(project)
-        os.environ["XDG_STATE_HOME"] = os.path.join(directory, "state")  # nothing of it is to stay
+        os.environ["XDG_STATE_HOME"] = os.path.join(directory, "state")  # nothing of it should remain
         _tell(f"The reviewer repairs a sample project, copied to {project}.\n")
-        agent = "dragoman agent reviewer"  # by its command: its name may be another agent of the user's
+        agent = "dragoman agent reviewer"  # by its command: the user may have given its name to another agent
         if arguments.screen and sys.stdin.isatty() and sys.stdout.isatty() and is_installed():
             return main(["tui", "--cwd", str(project), "--agent", agent, "--permissions", preset])
         code = main(["run", "--cwd", str(project), "--agent", agent, "--permissions", preset, "/fix"])

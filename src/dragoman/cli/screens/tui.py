@@ -40,14 +40,14 @@ def add_to(commands: Commands) -> None:
 
 
 def is_installed() -> bool:
-    """Whether the library that draws the screen is there."""
+    """Whether the library that draws the screen is installed."""
     import importlib.util
 
     return importlib.util.find_spec("textual") is not None
 
 
 def run_tui(arguments: argparse.Namespace) -> int:
-    """Show the screen until the person leaves."""
+    """Show the screen until the user leaves."""
     import os
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -1,4 +1,4 @@
-"""What stands between a session and a screen: it tells the view model what happens and does what a person asks for.
+"""Connects a session and a screen: it reports events to the view model and carries out the user's requests.
 
-No toolkit: a screen gives functions that hear of changes, and calls `ConversationDriver`.
+It uses no toolkit: a screen passes callbacks for changes, and calls `ConversationDriver`.
 """

@@ -1,4 +1,4 @@
-"""One conversation with one agent: the way to it, its session, and the prompts that are sent in their order."""
+"""One conversation with one agent: its connection, its session, and the prompts, sent in order."""
 
 import asyncio
 import contextlib
@@ -25,26 +25,26 @@ from ..model.parts import Link, ModelChange, WaitingPrompt
 from .host import ScreenHost
 from .logins import AgentLogin
 
-START_PATIENCE = 600.0  # seconds an agent may take to start; a first start may have to fetch it
-MAX_QUEUE = 100  # prompts that wait
+START_PATIENCE = 600.0  # seconds an agent may take to start; the first start may have to download it
+MAX_QUEUE = 100  # waiting prompts
 STEERING = "_session/steering"
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries to reach an agent elsewhere again
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two attempts to reconnect to a remote agent
 
 
 class DriveOptions(Struct, kw_only=True):
-    """Which agent to talk to, where, and in which session."""
+    """The agent, the directory and the session to open."""
 
     agent: Launch
     cwd: str
     preset: Preset = "ask"
     session: str | None = None
     latest: bool = False
-    is_again: bool = False  # the session was there before: one that is lost is replaced by a new one
+    is_again: bool = False  # the session existed before: if it is lost, a new one replaces it
     dialect: str | None = None
 
 
 class ConversationDriver:
-    """Drives a session for a screen: `model` is what there is to see, `on_change` hears of each change of it."""
+    """Drives a session for a screen: `model` is the view model, `on_change` is called with each change of it."""
 
     def __init__(self, options: DriveOptions, on_change: Callable[[ModelChange], None]) -> None:
         self.options = options
@@ -52,7 +52,7 @@ class ConversationDriver:
         self.host = ScreenHost(options.agent, options.preset, self.tell)
         self.login = AgentLogin(self.host, self.notice)
         self.session: Session | None = None
-        self.is_held = False  # waiting prompts are not sent: the turn before them was cancelled or failed
+        self.is_held = False  # waiting prompts are not sent, because the turn before them was cancelled or failed
         self._on_change = on_change
         self._numbers = itertools.count(1)
         self._turns: dict[str, asyncio.Task[None]] = {}
@@ -61,19 +61,19 @@ class ConversationDriver:
         self._pump: asyncio.Task[None] | None = None
 
     def tell(self, event: e.ModelEvent) -> None:
-        """Take in something that happened."""
+        """Apply an event to the view model."""
         self._on_change(self.model.apply(event))
 
     def notice(self, text: str, severity: str = "info") -> None:
-        """Tell the person something."""
+        """Show the user a notice."""
         self.tell(e.NoticeTold(text=text, severity=severity, at=time.monotonic()))
 
-    # The way to the agent
+    # The connection to the agent
 
     async def run(self) -> None:
-        """Reach the agent and serve the session until the connection ends; what goes wrong is told, not raised.
+        """Reach the agent and serve the session until the connection ends; failures are shown, not raised.
 
-        A connection to an agent elsewhere that breaks is made again, until the person leaves.
+        A broken connection to a remote agent is restored until the user leaves.
         """
         pause, since = FIRST_PAUSE, time.monotonic()
         self.tell(e.LinkTold(link=Link(kind="starting", since=since)))
@@ -90,11 +90,11 @@ class ConversationDriver:
                 await asyncio.wait_for(self._wanted_now.wait(), pause)
 
     def try_now(self) -> None:
-        """Try to reach the agent at once, where a try is waited for."""
+        """Reconnect now instead of waiting for the next attempt."""
         self._wanted_now.set()
 
     async def _serve(self) -> tuple[str, bool]:
-        """Serve the session over one connection; gives why that ended, and whether the session was open."""
+        """Serve the session over one connection; returns why it ended, and whether the session was open."""
         options, why, was_open = self.options, "", False
         try:
             async with start(
@@ -128,7 +128,7 @@ class ConversationDriver:
         self.tell(e.LinkTold(link=Link(kind="lost", since=time.monotonic(), why=why, remedy=remedy)))
 
     def _listen_to(self, session: Session) -> None:
-        """Take in what is told between the turns of this session, and no more of the one before."""
+        """Apply the updates between the turns of this session, and stop those of the previous one."""
         self.session = session
         if self._pump is not None:
             self._pump.cancel()
@@ -141,7 +141,7 @@ class ConversationDriver:
     # The session
 
     async def _open(self) -> None:
-        """Open the session that was asked for, logging in first where the agent wants that."""
+        """Open the requested session; log in first if the agent requires it."""
         options = self.options
         while True:
             try:
@@ -157,9 +157,9 @@ class ConversationDriver:
         return max(found, key=lambda session: session.updated_at or "").session_id
 
     async def _use(self, session_id: str | None, *, is_continued: bool = False) -> None:
-        """Have this session, or a new one; what it was is told again where the agent can.
+        """Open this session or a new one; the agent replays its history if it can.
 
-        With `is_continued` what is on the screen stays there.
+        With `is_continued`, the screen keeps what it shows.
         """
         host, options, cwd = self.host, self.options, self.options.cwd
         began = time.monotonic()
@@ -193,20 +193,20 @@ class ConversationDriver:
                 at=began,
             )
         )
-        for update in session.backlog():  # how long things took then is not known now
+        for update in session.backlog():  # the durations in a replayed history are unknown
             self.tell(e.UpdateTold(update=update))
         self._listen_to(session)
 
     @property
     def name(self) -> str:
-        """What the person calls the agent."""
+        """The user's name for the agent."""
         agent = self.options.agent
         if agent.command == "dragoman" and list(agent.args[:1]) == ["agent"]:
             return " ".join(agent.args[1:2])
         return agent.name or agent.url or os.path.basename(agent.command)
 
     async def sessions(self, cwd: str | None = None, archived: str | None = None) -> Sequence[s.SessionInfo]:
-        """The agent's stored sessions, the newest first; none where it does not list them."""
+        """The agent's stored sessions, newest first; empty if it does not list them."""
         if not offered(self.host.agent_capabilities, "session_capabilities.list"):
             return ()
         found = await self.host.list_sessions(cwd, archived)
@@ -220,13 +220,13 @@ class ConversationDriver:
         return self.session is not None and bool(offered(self.host.agent_capabilities, capability))
 
     async def go_to(self, session_id: str | None) -> None:
-        """Leave this session and have another one, or a new one."""
+        """Leave this session and open another or a new one."""
         if self.model.turns:
             raise Error("a turn runs; stop it first, or open the other session in a new tab")
         await self._use(session_id)
 
     async def fork(self, session_id: str | None = None) -> None:
-        """Go on in a copy of this session, or of another one."""
+        """Continue in a copy of this session or of another one."""
         if self.session is None:
             return
         if self.model.turns:
@@ -247,19 +247,19 @@ class ConversationDriver:
             await self.host.agent.set_title(s.SetSessionTitleRequest(session_id=session_id, title=title))
 
     async def archive(self, session_id: str) -> None:
-        """Put a session away; one that is open is left for a new one."""
+        """Archive a session; if it is open, a new one is opened instead."""
         await self.host.agent.archive_session(s.ArchiveSessionRequest(session_id=session_id))
         if session_id == self.model.id:
             await self._use(None)
 
     async def unarchive(self, session_id: str) -> None:
-        """Take a session out again."""
+        """Unarchive a session."""
         await self.host.agent.unarchive_session(s.UnarchiveSessionRequest(session_id=session_id))
 
-    # What a person asks for
+    # The user's requests
 
     def carry_out(self, intent: i.Intent) -> None:
-        """Do what a person asked for; what fails is told as a notice."""
+        """Carry out a request of the user; a failure is shown as a notice."""
         match intent:
             case i.GivePrompt(prompt=blocks, is_steering=is_steering):
                 self._give(blocks, is_steering)
@@ -281,7 +281,7 @@ class ConversationDriver:
                 self.do(self._set(intent))
 
     def do(self, work: Awaitable[object]) -> None:
-        """Do something beside the conversation; should it fail, the person is told."""
+        """Run work beside the conversation; a failure is shown as a notice."""
         task = own(self._told(work), "chore")
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
@@ -317,7 +317,7 @@ class ConversationDriver:
 
     @property
     def takes_steering(self) -> bool:
-        """Whether the agent takes prompts into the turn that runs."""
+        """Whether the agent accepts prompts in the running turn."""
         steering = (self.host.agent_capabilities.meta or {}).get("steering")
         return isinstance(steering, dict) and steering.get("supported") is True
 
@@ -327,11 +327,11 @@ class ConversationDriver:
             await self.host.agent.request(STEERING, told)
 
     def run_command(self, command: str) -> None:
-        """Run a command of the person's own, at a terminal of their own."""
+        """Run a command of the user in a terminal of its own."""
         self.do(self.host.run_own(command, self.options.cwd))
 
     def send_waiting(self) -> None:
-        """Send the prompt that waits first, and go on sending."""
+        """Send the waiting prompts in order."""
         self.is_held = False
         if self.session is not None and self.model.queue and not self.model.turns:
             waiting = next(iter(self.model.queue.values()))

@@ -22,8 +22,8 @@ from ..model.intents import AnswerQuestion
 from ..model.parts import Participant, PendingQuestion, QuestionChoice
 
 ARMING = 0.4  # seconds before a yes counts, whatever the screen does
-OWN = "the user's own commands"  # the session of commands that the agent has nothing to do with
-MOST_PEOPLE = 100  # at one session
+OWN = "the user's own commands"  # the session of commands that do not concern the agent
+MOST_PEOPLE = 100  # people at one session
 MAX_FORM = 8000  # characters of a form's message
 
 Tell = Callable[[e.ModelEvent], object]
@@ -38,13 +38,13 @@ class PersonPresent(msgspec.Struct):
 
 
 class Presence(msgspec.Struct):
-    """A gateway tells who has a session open."""
+    """A gateway's notification about the people who have a session open."""
 
     people: list[PersonPresent] = []
 
 
 class ScreenHost(Host):
-    """A host that puts its questions into the view model and waits for the answers."""
+    """A host that adds its questions to the view model and waits for the answers."""
 
     def __init__(self, agent: Launch, preset: Preset, tell: Tell) -> None:
         super().__init__(
@@ -62,18 +62,18 @@ class ScreenHost(Host):
         self._following: set[asyncio.Task[None]] = set()
 
     def capabilities(self) -> s.ClientCapabilities:
-        """What a host offers, and a login at the user's terminal."""
+        """The capabilities of a host, and a login at the user's terminal."""
         return msgspec.structs.replace(super().capabilities(), auth=s.AuthCapabilities(terminal=True))
 
     # Questions
 
     def answer(self, answer: AnswerQuestion) -> None:
-        """Somebody answered a question; one that is not open any more has had its answer."""
+        """Answer a question; ignored if it is not open any more."""
         if (waiting := self._waiting.get(answer.id)) is not None and not waiting.done():
             waiting.set_result(answer)
 
     async def put(self, question: PendingQuestion, worded: Callable[[AnswerQuestion], str]) -> AnswerQuestion:
-        """Have a person answer a question; gives their answer."""
+        """Show a question and return the user's answer."""
         id = f"q{next(self._numbers)}"
         waiting = self._waiting[id] = asyncio.get_running_loop().create_future()
         self._tell(e.QuestionPut(question=msgspec.structs.replace(question, id=id), at=time.monotonic()))
@@ -104,7 +104,7 @@ class ScreenHost(Host):
         return (await self.put(pending, lambda _: "No answer, so no")).choice
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
-        """Take in what the tool call would do, which may not have been told yet; then answer as a host does."""
+        """Apply the tool call of a permission request, which may be new; then answer like a host."""
         if not self.is_cancelled(params.session_id):
             fields = {name: getattr(params.tool_call, name) for name in params.tool_call.__struct_fields__}
             self._tell(e.UpdateTold(update=s.ToolCallUpdated(**fields), at=time.monotonic()))
@@ -120,7 +120,7 @@ class ScreenHost(Host):
         return answer.content
 
     async def open_url(self, question: s.UrlElicitation) -> bool:
-        """Put the question whether to open a page; the screen opens it."""
+        """Ask whether to open a page; the screen opens it."""
         choices = (
             QuestionChoice(id="open", label="Open the page", allows=True),
             QuestionChoice(id="no", label="Do not"),
@@ -137,7 +137,7 @@ class ScreenHost(Host):
         return (await self.put(pending, lambda _: "not opened")).choice == "open"
 
     def decided(self, event: Mapping[str, object]) -> None:
-        """Tell what was denied without a question; all else is seen where it happens."""
+        """Report an operation that was denied without a question; everything else is visible anyway."""
         if event.get("decision") == "deny" and not event.get("asked"):
             call = str(event.get("tool_call") or "")
             told = e.DecisionTold(
@@ -147,7 +147,7 @@ class ScreenHost(Host):
 
     @extension("_dragoman/presence")
     def presence(self, told: Presence) -> None:
-        """Take in who has the session open."""
+        """Note who has the session open."""
         people = [
             Participant(
                 name=each.principal, role=each.role, client=f"{each.seats} clients" if each.seats > 1 else ""
@@ -177,7 +177,7 @@ class ScreenHost(Host):
             self._tell(e.TerminalOver(id=terminal.id, status=terminal.status, at=time.monotonic()))
 
     async def run_own(self, command: str, cwd: str) -> Terminal:
-        """Run a command of the user's own in their shell, at a terminal that they can type into."""
+        """Run a user's command in their shell, in a terminal that they can type into."""
         operation = execution(SHELL, ["-c", command], cwd=cwd, interactive=True)
         terminal = await self.terminals.create(OWN, operation, size=Size(80, 24))
         self.terminal_started(terminal)

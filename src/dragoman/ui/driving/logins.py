@@ -1,4 +1,4 @@
-"""Logins: the ways that an agent offers, one of which a person chooses."""
+"""Logins: the user chooses one of the agent's methods."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -8,18 +8,18 @@ from ..headless.wording import failure_told
 from ..model.parts import PendingQuestion, QuestionChoice
 from .host import ScreenHost
 
-RunHere = Callable[[Sequence[str], Mapping[str, str]], Awaitable[int]]  # a program at the person's own terminal
+RunHere = Callable[[Sequence[str], Mapping[str, str]], Awaitable[int]]  # runs a program at the user's terminal
 
 
 class AgentLogin:
-    """Has a person log in to an agent."""
+    """Lets the user log in to an agent."""
 
     def __init__(self, host: ScreenHost, notice: Callable[[str, str], None]) -> None:
         self._host, self._notice = host, notice
-        self.run_here: RunHere | None = None  # None where the screen cannot lend its terminal
+        self.run_here: RunHere | None = None  # None if the screen cannot lend its terminal
 
     async def log_in(self, wanted: AuthRequired) -> None:
-        """Have the person choose how, and log in; raises `wanted` where they cannot or do not want to."""
+        """Let the user choose a method and log in; raises `wanted` if they cannot or will not."""
         agent, offers = self._host.launch, [way for way in self._host.auth_methods if not isinstance(way, s.Raw)]
         is_near = self.run_here is not None and not agent.url
         ways = {way.id: way for way in offers if is_near or not isinstance(way, s.AuthMethodTerminal)}
@@ -48,7 +48,7 @@ class AgentLogin:
             self._notice(f"the login failed: {failure_told(exc, agent, self._host)}", "error")
 
     async def _at_terminal(self, way: s.AuthMethodTerminal) -> None:
-        """Run the agent's own program at the person's terminal."""
+        """Run the agent's own program at the user's terminal."""
         assert self.run_here is not None
         agent = self._host.launch
         command = [*agent.argv, *(way.args or ())]

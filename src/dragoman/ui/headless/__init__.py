@@ -1,7 +1,7 @@
 """One turn without a window: on a plain terminal, in a pipe, or as JSON for a program.
 
-What the agent says goes to stdout, everything else to stderr; with `json` every event goes to stdout, one per line.
-The user is asked with one key where there is a terminal; where there is none, nobody can be asked, which means no.
+The agent's messages go to stdout, everything else to stderr; with `json`, every event goes to stdout, one per line.
+At a terminal, the user answers questions with one key; without a terminal, every question is answered with no.
 """
 
 from .running import run

@@ -1,4 +1,4 @@
-"""Files that go along with a prompt, as far as the agent takes them: whole, or as a link."""
+"""Files attached to a prompt: their content if the agent accepts it, else a link."""
 
 import base64
 import mimetypes
@@ -9,7 +9,7 @@ from ... import schema as s
 from ...host.disk import plain_content
 from .terms import WrongArgument
 
-EMBEDDED = 256 * 1024  # bytes of text that go along; of a longer one the agent reads what it needs
+EMBEDDED = 256 * 1024  # bytes of an attached text; a longer one becomes a link
 PICTURE = 5 * 1024 * 1024  # bytes of a picture or a sound
 
 

@@ -1,6 +1,6 @@
-"""Tool calls on a page: the line of each, what it runs and changes, and what its terminals print.
+"""Shows tool calls on a page: a line for each, its command and changes, and the output of its terminals.
 
-On a terminal a call that runs is a live line; it is written down when it ends, with what it changed.
+On a terminal, a running call is a live line; it is written when the call ends, with its changes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,12 +16,12 @@ from ..model.agent_terminals import told_of
 from .page import INDENT, Page
 from .wording import plain, where
 
-SHOWN_LINES = 12  # of what a tool has to say
+SHOWN_LINES = 12  # lines of a tool's output
 DIFF_LINES = 400
-MAX_PRINTED = 2000  # lines of a terminal that are known again
+MAX_PRINTED = 2000  # lines of a terminal that are remembered
 MARKS = {"pending": "○", "in_progress": "▶", "completed": "✓", "failed": "✗", "cancelled": "■"}
 COLOURS = {"pending": "dim", "in_progress": "cyan", "completed": "green", "failed": "red", "cancelled": "yellow"}
-MOST_LIVE = 8  # calls that run, of which a line each is shown
+MOST_LIVE = 8  # running calls with a live line each
 
 
 class _Shown:
@@ -30,51 +30,51 @@ class _Shown:
     def __init__(self) -> None:
         self.line = ""
         self.ended = False
-        self.is_due = False  # whether it is to be shown though it is pending
+        self.is_due = False  # whether it is shown although it is pending
         self.is_denied = False
-        self.command = ""  # what it says it runs
+        self.command = ""  # the command that it names
         self.diffs: set[int] = set()  # by `_diffs`
 
 
 class ToolCallLines:
-    """Shows the tool calls of a transcript; `cwd` is the session's directory, in which paths are shown short."""
+    """Shows the tool calls of a transcript; paths in `cwd`, the session's directory, are shortened."""
 
     def __init__(self, page: Page, transcript: Transcript) -> None:
         self._page, self._transcript = page, transcript
         self.cwd = ""
         self._shown: dict[str, _Shown] = {}
         self._terminals: dict[str, tuple[str, CommandLines]] = {}
-        self._printing: str | None = None  # the terminal whose output was shown last
-        self._printed: dict[str, set[str]] = {}  # lines that terminals have printed, by their ids
-        self._running: dict[str, ToolCallEntry] = {}  # those with a live line
-        self.count = 0  # how many have ended
+        self._printing: str | None = None  # the terminal with the latest shown output
+        self._printed: dict[str, set[str]] = {}  # lines printed by terminals, by their ids
+        self._running: dict[str, ToolCallEntry] = {}  # calls with a live line
+        self.count = 0  # how many calls have ended
 
     def allowed(self, call_id: str) -> None:
-        """Show a call that was allowed unasked: nobody has seen it, and some agents tell no more of it."""
+        """Show a call that was allowed without a question, because some agents send no update about it."""
         for call in self._transcript.tool_calls:
             if call.id == call_id:
                 self._known(call_id).is_due = True
                 self._tool(call)
 
     def denied(self, call_id: str) -> None:
-        """A call was denied: that it stays pending is no news."""
+        """Note that a call was denied, so that its pending state is not reported."""
         self._known(call_id).is_denied = True
 
     def mark_diffs(self, call_id: str) -> None:
-        """A question has shown what a call would change."""
+        """Note that a question has shown the changes of a call."""
         for call in self._transcript.tool_calls:
             if call.id == call_id:
                 self._known(call_id).diffs.update(_diffs(call))
 
     def live(self) -> list[str]:
-        """The lines of calls that run."""
+        """The live lines of running calls."""
         running = list(self._running.values())
         lines = [self._tool_line(call) for call in running[:MOST_LIVE]]
         left = len(running) - len(lines)
         return [*lines, self._page.style(f"{INDENT}… and {left} more", "dim")] if left else lines
 
     def end(self) -> None:
-        """Show what was begun and will not be finished: cancelled, or left as it is by its agent."""
+        """Show the calls that were begun and will not be finished."""
         self._running.clear()
         for call in self._transcript.tool_calls:
             shown = self._shown.get(call.id)
@@ -88,7 +88,7 @@ class ToolCallLines:
         return self._shown.setdefault(call_id, _Shown())
 
     def terminal(self, id: str, command: str) -> None:
-        """A command was started; it is named where its output begins."""
+        """Note a started command, which is named where its output begins."""
         self._terminals[id] = (command, CommandLines())
 
     def output(self, id: str, text: str) -> None:
@@ -103,11 +103,11 @@ class ToolCallLines:
         del self._terminals[id]
 
     def show(self, call: ToolCallEntry, event: s.SessionUpdate) -> None:
-        """Show what an update says of a call, and of a terminal that the agent runs for it."""
+        """Show an update of a call, and of a terminal that the agent runs for it."""
         told = list(told_of(event)) if isinstance(event, s.ToolCall | s.ToolCallUpdate) else []
         shown = self._known(call.id)
         if told and (command := command_in(call.raw_input, call.kind, self.cwd)):
-            shown.command = command.shown  # which the terminal names
+            shown.command = command.shown  # the terminal's output names it
         if told and not shown.line:
             self._tool(call, is_shown=True)
         for printed in told:
@@ -120,7 +120,7 @@ class ToolCallLines:
         self._tool(call)
 
     def _tool(self, call: ToolCallEntry, *, is_shown: bool = False) -> None:
-        """Show a call as far as it has come; `is_shown`: though it goes on, for its output is to stand below it."""
+        """Show the state of a call; `is_shown`: even if it still runs, because its output follows below."""
         shown = self._known(call.id)
         if shown.ended or (call.status == "pending" and not shown.is_due):
             return
@@ -150,19 +150,19 @@ class ToolCallLines:
         return f"{line}{style(place, 'dim')}" if width(title) + width(place) + 2 <= columns else line
 
     def _place(self, call: ToolCallEntry, title: str) -> str:
-        """The first line a call works on, as far as its title does not say it already."""
+        """The first line of a file that a call concerns, unless its title names it."""
         location = next((each for each in call.locations if each.line is not None), None)
         if location is None:
             return ""
         place = one_line(where(location, self.cwd))
         path = one_line(where(s.ToolCallLocation(path=location.path), self.cwd))
-        said = path in title and str(location.line) in title.replace(path, "")  # as "line 3", say
+        said = path in title and str(location.line) in title.replace(path, "")  # for example as "line 3"
         if place in title or (said and place == f"{path}:{location.line}"):
             return ""
         return place.removeprefix(path) if title.endswith(path) else f"  {place}"
 
     def _show_command(self, call: ToolCallEntry) -> None:
-        """Show what a call runs, where its title hides that and no terminal of ours names it."""
+        """Show the command of a call, unless its title or a terminal of ours names it."""
         command = command_in(call.raw_input, call.kind, self.cwd)
         has_terminal = any(isinstance(content, s.Terminal) for content in call.content)
         shown = self._known(call.id)
@@ -189,17 +189,17 @@ class ToolCallLines:
         self._page.lines(self._more(len(lines) - DIFF_LINES))
 
     def short(self, path: str) -> str:
-        """A path as it is named in the session's directory."""
+        """A path, relative to the session's directory if it is in there."""
         return path.removeprefix(f"{self.cwd}/") if self.cwd else path
 
     def coloured(self, lines: Iterable[str]) -> Iterable[str]:
-        """The lines of a diff, which can be shown as they are, in its colours; on a terminal with their numbers."""
+        """The lines of a diff, which are safe to show, in colours, and on a terminal with their numbers."""
         if self._page.is_terminal:
             return numbered(lines, self._page.style, INDENT, self._page.columns)
         return in_colours(lines, self._page.style, INDENT)
 
     def _tell(self, call: ToolCallEntry) -> None:
-        """What a tool had to say for itself."""
+        """Show the texts of a tool call."""
         texts = [plain(content.content) for content in call.content if isinstance(content, s.Content)]
         lines = [line for text in texts for line in text.rstrip().split("\n") if text.strip()]
         lines = self._unprinted(call, lines)
@@ -210,7 +210,7 @@ class ToolCallLines:
         self._page.lines(self._more(len(lines) - SHOWN_LINES))
 
     def _unprinted(self, call: ToolCallEntry, lines: list[str]) -> list[str]:
-        """Those lines that the terminals of a call have not printed already."""
+        """The lines that the terminals of a call have not printed already."""
         ids = [content.terminal_id for content in call.content if isinstance(content, s.Terminal)]
         printed = {line for id in ids for key in (id, f"{call.id} {id}") for line in self._printed.get(key, ())}
         if not printed:
@@ -231,7 +231,7 @@ class ToolCallLines:
                 printed.add(line.strip())
 
     def _name_terminal(self, id: str) -> None:
-        """Say whose output follows, where it is not that of the command before."""
+        """Name the command whose output follows, unless it is the same as before."""
         if id != self._printing:
             self._name_command(self._terminals[id][0])
             self._printing = id
@@ -242,6 +242,6 @@ class ToolCallLines:
 
 
 def _diffs(call: ToolCallEntry) -> dict[int, s.Diff]:
-    """What a call changes, by what stays the same when it is told again."""
+    """The changes of a call, as a key that stays the same when they are sent again."""
     diffs = [content for content in call.content if isinstance(content, s.Diff)]
     return {hash((diff.path, diff.old_text, diff.new_text)): diff for diff in diffs}

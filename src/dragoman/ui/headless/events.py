@@ -17,9 +17,9 @@ ASKED = ("title", "text", "warnings", "detail", "operation", "options")
 
 
 class Events:
-    """Tells a program everything that happens; `type` says what kind of event a line is.
+    """Reports all events to a program; `type` is the kind of the event in a line.
 
-    What the host itself adds, questions and decisions, comes without the secrets a command may have in it.
+    The host's own questions and decisions come without secrets that a command may contain.
     """
 
     def __init__(self, out: TextIO) -> None:
@@ -36,17 +36,17 @@ class Events:
         self._tell("session", sessionId=session_id, cwd=cwd, agent=client.agent_info)
 
     def working(self, seconds: int) -> None:
-        """A program has a clock of its own."""
+        """Nothing is written: a program has its own clock."""
 
     def recall(self, update: s.SessionUpdate) -> None:
-        """History is not told again."""
+        """Nothing is written: history is not repeated."""
 
     def show(self, event: s.SessionUpdate | s.PromptResponse) -> None:
         if not isinstance(event, s.PromptResponse):
             self._tell("update", sessionId=self._session_id, update=event)
 
     def asked_about(self, request: s.RequestPermissionRequest) -> None:
-        """What the agent asks, in its own words, whoever answers it."""
+        """Write the agent's own question, whoever answers it."""
         told = {"toolCall": request.tool_call, "options": request.options}
         self._tell("permission_request", sessionId=request.session_id, **told)
 
@@ -59,7 +59,7 @@ class Events:
         about = {name: event[name] for name in TOLD if name in event}
         more = {name: event.get(name) for name in ("decision", "why", "scope", "asked")}
         if isinstance(env := event.get("env"), Mapping):
-            about["env"] = list(env)  # what they are set to is nobody's business
+            about["env"] = list(env)  # the values may be secret
         ids = {"sessionId": event.get("session"), "toolCallId": event.get("tool_call")}
         self._tell("decision", **ids, **self._redactor.value({**about, **more}))
 

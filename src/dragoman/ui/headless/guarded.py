@@ -1,4 +1,4 @@
-"""A view that never raises: where it cannot be written to any more, the run is told once and ends in order."""
+"""A view that never raises: if its output cannot be written any more, the run is told once and ends in order."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -7,7 +7,7 @@ V = TypeVar("V")
 
 
 class Failures:
-    """Whether what a run is shown on has failed, and who is to be told when it does."""
+    """Whether the view has failed, and the callback for its failure."""
 
     def __init__(self) -> None:
         self.first: Exception | None = None
@@ -20,7 +20,7 @@ class Failures:
 
 
 def guarded(view: V, failures: Failures) -> V:
-    """The same view, whose methods do nothing once one of them could not write."""
+    """The view, whose methods do nothing after one of them has failed to write."""
     return cast(V, _Guarded(view, failures))
 
 

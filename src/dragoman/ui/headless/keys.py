@@ -1,8 +1,8 @@
-"""Questions answered with one key.
+"""Questions that the user answers with one key.
 
-A key counts when it is pressed alone: after half a second in which nothing came, and with nothing right behind it.
-So nothing that was typed ahead, is held down, is being written or is pasted answers a question.  Enter, and any key
-that stands for nothing, is never an answer.
+A key counts if it is pressed alone: after half a second of silence, and with nothing right after it.  So text that
+was typed ahead, a held key, fast typing and pasted text never answer a question.  Neither do Enter and keys without
+a meaning.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from ...host.permissions import Option, Question
 from .screen import Screen
 
 ARMING = 0.5  # seconds of silence before a key counts
-ALONE = 0.2  # seconds of silence behind it
-TICK = 0.05  # seconds between two looks at the keyboard
-BROKEN_OFF = 2.0  # seconds of silence after which a paste that does not end is over
-PASTING, TYPING = b"\x1b[?2004h", b"\x1b[?2004l"  # have the terminal mark what is pasted, or not
+ALONE = 0.2  # seconds of silence after it
+TICK = 0.05  # seconds between two reads of the keyboard
+BROKEN_OFF = 2.0  # seconds of silence after which an unfinished paste counts as ended
+PASTING, TYPING = b"\x1b[?2004h", b"\x1b[?2004l"  # switch the terminal's marks around pasted text on and off
 PASTE, PASTE_END = "\x1b[200~", "\x1b[201~"
-ESCAPE, END = "\x1b", "\x04"  # the two keys that close a question without an answer, which means no
+ESCAPE, END = "\x1b", "\x04"  # the two keys that close a question without an answer, which counts as no
 SPARE = "123456789bcefghijklmopqrtuvxz"  # for further options of a kind
 LETTERS = {
     (True, "once"): "y",
@@ -36,7 +36,7 @@ DENY_TURN = "d"
 
 
 class _Answer(Protocol):
-    """One answer of a question, as the engine of permissions has it or the view model."""
+    """One option of a question, from the permission engine or the view model."""
 
     @property
     def id(self) -> str: ...
@@ -60,22 +60,22 @@ def keys_for(options: Iterable[A]) -> dict[str, A]:
 
 
 class Keyboard:
-    """The terminal the user sits at, one key at a time.
+    """Reads the user's terminal, one key at a time.
 
-    Silence is counted in looks at the keyboard, not by the clock: a process that is held up counts none.
+    Silence is counted in reads of the keyboard, not by the clock, so that a blocked process counts none.
     """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._before: list[Any] = []  # the terminal's settings while nobody is asked
+        self._before: list[Any] = []  # the terminal's settings between questions
         self._is_gone = False
         self._is_pasting = False
         self._was_stopped = False
-        self._last = ""  # the end of what came last, where a mark may have begun
+        self._last = ""  # the end of the last input, which may be the beginning of a mark
 
     @classmethod
     def of(cls, fd: int) -> "Keyboard | None":
-        """The keyboard of the terminal a descriptor leads to, opened anew: others read it as before."""
+        """The keyboard of a descriptor's terminal, opened separately so that other readers are not affected."""
         try:
             return cls(os.open(os.ttyname(fd), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC))
         except OSError:  # a terminal without a name, as in some containers
@@ -86,7 +86,7 @@ class Keyboard:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Take keys as they are pressed, and without showing them; signals stay signals."""
+        """Read keys as they are pressed, without echo; signals still work."""
         loop = asyncio.get_running_loop()
         try:
             self._before = termios.tcgetattr(self._fd)
@@ -105,7 +105,7 @@ class Keyboard:
             self._give_back()
 
     async def silence(self, seconds: float) -> None:
-        """Wait until nothing has come for so long; what comes meanwhile is thrown away."""
+        """Wait until there was no input for this long; drop the input meanwhile."""
         quiet = 0.0
         while not self._is_gone and (quiet < seconds or self._is_pasting):
             quiet = 0.0 if await self._next() else quiet + TICK
@@ -113,7 +113,7 @@ class Keyboard:
                 self._is_pasting, quiet = False, 0.0
 
     async def key(self) -> str:
-        """The next key that is pressed alone; nothing where something else came, which needs silence again."""
+        """The next key that is pressed alone; empty if other input came, after which silence is needed again."""
         self._was_stopped = False
         while not (key := await self._next()):
             if self._is_gone:
@@ -128,7 +128,7 @@ class Keyboard:
         return key
 
     async def _next(self) -> str:
-        """All that has come since the last look."""
+        """All input since the last read."""
         await asyncio.sleep(TICK)
         try:
             data = os.read(self._fd, 65536)
@@ -146,8 +146,8 @@ class Keyboard:
         return text
 
     def _take(self) -> None:
-        with contextlib.suppress(termios.error, OSError):  # the terminal is gone, which `_next` finds out
-            tty.setcbreak(self._fd)  # which throws away what was typed ahead
+        with contextlib.suppress(termios.error, OSError):  # the terminal is gone, which `_next` notices
+            tty.setcbreak(self._fd)  # which drops text that was typed ahead
             if os.environ.get("TERM") != "dumb":
                 os.write(self._fd, PASTING)
 
@@ -158,7 +158,7 @@ class Keyboard:
             termios.tcsetattr(self._fd, termios.TCSAFLUSH, self._before)
 
     def _stop(self) -> None:
-        """Ctrl-Z: the shell gets its terminal back as it was, and we stop where it can continue us."""
+        """Stop on Ctrl-Z: restore the terminal for the shell, then stop so that it can continue this process."""
         loop = asyncio.get_running_loop()
         self._give_back()
         loop.remove_signal_handler(signal.SIGTSTP)
@@ -167,15 +167,15 @@ class Keyboard:
         self._go_on()
 
     def _go_on(self) -> None:
-        """We run again, and whoever stopped us may have set the terminal to something else."""
+        """Set up the terminal again after this process was continued: another program may have changed it."""
         with contextlib.suppress(OSError):
-            if os.tcgetpgrp(self._fd) == os.getpgrp():  # else we would be stopped for touching it
+            if os.tcgetpgrp(self._fd) == os.getpgrp():  # otherwise the system would stop us for changing it
                 self._take()
         self._was_stopped = True
 
 
 class KeyPrompt:
-    """Where the user is asked; one question at a time has it."""
+    """Asks the user at the terminal, one question at a time."""
 
     def __init__(self, screen: Screen, keyboard: Keyboard, arming: float = ARMING) -> None:
         self._screen, self._keyboard, self._arming = screen, keyboard, arming

@@ -1,4 +1,4 @@
-"""The session a run takes place in: a new one or an earlier one, set as the user wants it."""
+"""Opens the session of a run, new or earlier, and sets its mode and options."""
 
 import os
 from collections.abc import Sequence
@@ -40,12 +40,12 @@ async def _latest(client: Client, cwd: str) -> str:
     sessions = [session for session in await client.list_sessions(cwd) if os.path.realpath(session.cwd) == here]
     if not sessions:
         raise WrongArgument(f"this agent has no session in {cwd}; leave out --continue to start one")
-    # Where no time is told, agents list the latest first, and max keeps the first of equals.
+    # Agents that send no times list the latest session first, and max keeps the first of equals.
     return max(sessions, key=lambda session: session.updated_at or "").session_id
 
 
 async def log_in(client: Client, id: str) -> None:
-    """Log in by one of the agent's ways."""
+    """Log in by one of the agent's methods."""
     ways = {way.id: way for way in client.auth_methods if not isinstance(way, s.Raw)}
     if (way := ways.get(id)) is None:
         raise WrongArgument(f"this agent has no login {id!r}; {_known('logins', list(ways), id)}")
@@ -56,7 +56,7 @@ async def log_in(client: Client, id: str) -> None:
 
 
 async def set_mode(session: Session, mode: str) -> None:
-    """Set the session's mode, which newer agents have among their options."""
+    """Set the session's mode, which is a config option of newer agents."""
     modes = [available.id for available in session.modes.available_modes] if session.modes else []
     option = next((option for option in _selects(session) if option.category == "mode"), None)
     if not modes and option is not None:

@@ -1,7 +1,7 @@
-"""Two streams as one page: what the agent says goes to one, lines about everything else to the other.
+"""Two streams as one page: the agent's messages go to one, lines about everything else to the other.
 
-On a terminal the last lines may be *live*: they say how it stands (the plan, the calls that run), and are drawn
-anew below whatever is added.  All above them stays as it is, so that scrolling back shows what happened.
+On a terminal, the last lines may be *live*: they show the current state (the plan, running calls) and are redrawn
+below new output.  Everything above them stays, so that scrolling back shows what happened.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ INDENT = "  "
 
 
 class Page:
-    """Writes speech and lines, each where it belongs, and never one into the other."""
+    """Writes messages and lines, each to its stream, without mixing them within a line."""
 
     def __init__(self, said: TextIO, aside: TextIO) -> None:
         self._said, self.aside = said, aside
@@ -27,12 +27,12 @@ class Page:
         self.is_terminal = is_terminal(aside)
         self._is_one_stream = is_same_file(said, aside)
         self._speaking: Message | None = None
-        self._prose: ProseStream | None = None  # makes what is said legible, where it is read on a terminal
+        self._prose: ProseStream | None = None  # makes messages safe and legible on a terminal
         self._markdown: LiveMarkdown | None = None  # and draws it
-        self._ends_line = True  # whether what was said last ends with a line break
-        self._drawn: list[int] = []  # how wide the live lines are that are drawn
-        self._is_still = False  # whether live lines are left out for the moment
-        self.topic = ""  # what the last lines were about
+        self._ends_line = True  # whether the last message ends with a line break
+        self._drawn: list[int] = []  # the widths of the drawn live lines
+        self._is_still = False  # whether live lines are hidden at the moment
+        self.topic = ""  # the topic of the last lines
 
     @property
     def columns(self) -> int:
@@ -41,11 +41,11 @@ class Page:
     # The live lines
 
     def live(self) -> list[str]:
-        """How it stands, in lines of which none is wider than the terminal."""
+        """The lines of the current state, none wider than the terminal."""
         return []
 
     def draw(self) -> None:
-        """Draw the live lines anew."""
+        """Redraw the live lines."""
         self.erase()
         if not self.is_terminal or self._is_still or self._speaking is not None:
             return
@@ -58,13 +58,13 @@ class Page:
     def erase(self) -> None:
         if self._drawn:
             columns = self.columns
-            rows = sum(max(1, -(-each // columns)) for each in self._drawn)  # it may be narrower by now
+            rows = sum(max(1, -(-each // columns)) for each in self._drawn)  # the terminal may be narrower by now
             self.aside.write(marked(f"\x1b[{rows}A\r\x1b[J"))
             self.aside.flush()
             self._drawn = []
 
     def hold_still(self, is_still: bool) -> None:
-        """Leave the live lines out, while somebody is asked, or draw them again."""
+        """Hide the live lines during a question, or draw them again."""
         self._is_still = is_still
         self.draw()
 
@@ -83,7 +83,7 @@ class Page:
         if self.is_terminal and out.isatty():
             self.erase()
         text = plain(message.blocks[-1])
-        message.forget()  # what was shown need not be kept
+        message.forget()  # shown text need not be kept
         self._say(out, self._prose.show(text) if self._prose else text)
 
     def _say(self, out: TextIO, text: str) -> None:
@@ -107,13 +107,13 @@ class Page:
         self._speaking = None
 
     def make_room(self) -> None:
-        """Something else is to be written: end the line, unless what is said goes where nobody sees the two."""
+        """End the line before other output, unless the two streams are not shown together."""
         is_seen = self._said.isatty() or self._is_one_stream
         if self._speaking is not None and (self._speaking.speaker == "thought" or is_seen):
             self.finish_message()
 
     def begin(self, topic: str) -> None:
-        """What follows is about something else: end the line, and leave one empty where a person reads."""
+        """Begin another topic: end the line, and add an empty one for human readers."""
         self.make_room()
         self.erase()
         if self.is_terminal and self.topic and self.topic != topic:

@@ -1,4 +1,4 @@
-"""The client of a run: a host whose user sits at a plain terminal, or is not there."""
+"""The client of a run: a host with a user at a plain terminal, or without one."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ from .terminal_lock import TerminalLock
 from .terms import RunOptions, View
 from .unasked import Unasked
 
-LAST_OUTPUT = 1.0  # seconds to wait for what a command has printed last
+LAST_OUTPUT = 1.0  # seconds to wait for a command's last output
 
 
 class Reception(Host):
-    """A host that shows what it is asked, what it decides and what its commands print."""
+    """A host that shows its questions, its decisions and the output of its commands."""
 
     def __init__(self, options: RunOptions, view: View, key_prompt: KeyPrompt | None) -> None:
         name = options.agent.name or options.agent.described()
@@ -38,21 +38,21 @@ class Reception(Host):
         )
         self.missing_files = options.agent.missing
         self.denied = 0
-        self.unasked = False  # whether somebody should have been asked and nobody was there
+        self.unasked = False  # whether a question could not be asked
         self.unasked_acts = Unasked()
         self.shown: Session | None = None
         self.terminal_lock = TerminalLock(view.show)
         self._view, self._key_prompt = view, key_prompt
-        self._optional: set[str] = set()  # tool calls that the agent asks about and can do without
-        self._cancelled: set[str] = set()  # sessions whose only turn was cancelled: nothing more is asked
+        self._optional: set[str] = set()  # tool calls that the agent asks about and does not need
+        self._cancelled: set[str] = set()  # sessions whose only turn was cancelled: no further questions
         self._following: set[asyncio.Task[None]] = set()
 
     def capabilities(self) -> s.ClientCapabilities:
-        """What a host offers, and a login at the user's terminal: the run says which command begins it."""
+        """The capabilities of a host, and a login at the user's terminal: the run names its command."""
         return msgspec.structs.replace(super().capabilities(), auth=s.AuthCapabilities(terminal=True))
 
     async def ask(self, question: Question) -> str | None:
-        """Put a question to the user, behind everything that came before it."""
+        """Ask the user, after showing everything that came before the question."""
         async with self.terminal_lock.taken():
             if question.session_id in self._cancelled:
                 return None
@@ -83,12 +83,12 @@ class Reception(Host):
             self._optional.discard(params.tool_call.tool_call_id)
 
     def update(self, params: s.SessionNotification) -> None:
-        if self.shown is not None:  # not what an earlier turn did, which is told when a session is loaded
+        if self.shown is not None:  # not the earlier turns, which the agent replays when a session is loaded
             self.unasked_acts.hear(params.update)
         super().update(params)
 
     def _catch_up(self) -> None:
-        """Show what has arrived and was not shown yet."""
+        """Show the updates that have arrived and were not shown yet."""
         for update in self.shown.backlog() if self.shown else ():
             self._view.show(update)
 
@@ -107,7 +107,7 @@ class Reception(Host):
     def _followed(self, task: asyncio.Task[None]) -> None:
         self._following.discard(task)
         if not task.cancelled():
-            task.exception()  # nobody reads what is shown any more, which the turn finds out by itself
+            task.exception()  # the output cannot be written any more, which the turn notices by itself
 
     async def _follow(self, terminal: Terminal) -> None:
         operation = terminal.operation
@@ -121,12 +121,12 @@ class Reception(Host):
             self._view.terminal_ended(terminal.id, terminal.status)
 
     async def let_go(self) -> None:
-        """End what was there for the agent, once it is gone."""
+        """End what was lent to the agent, after it has ended."""
         if self.isolation:
             await self.isolation.close()
 
     async def follow_up(self) -> None:
-        """Show what commands have printed last; those that still run are followed no longer."""
+        """Show the last output of commands, and stop following those that still run."""
         if self._following:
             _, running = await asyncio.wait(self._following, timeout=LAST_OUTPUT)
             for task in running:
@@ -135,5 +135,5 @@ class Reception(Host):
 
 
 def _is_optional(params: s.RequestPermissionRequest) -> bool:
-    """Whether the agent says of its own question that a no leaves nothing undone."""
+    """Whether the agent marks its question as optional: after a no, it does the work without the call."""
     return (params.meta or {}).get("dragoman") == OPTIONAL["dragoman"]

@@ -1,4 +1,4 @@
-"""A run from its beginning to its exit code, and the ways to stop it."""
+"""A run from start to exit code, and the ways to stop it."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ from .screen import Screen
 from .terms import FAILED, INTERRUPTED, LIMIT, USAGE, RunOptions, RunOutcome, View, WrongArgument, outcome_of
 from .wording import failure_told
 
-START_PATIENCE = 600.0  # seconds an agent may take to start where the user has set no time
+START_PATIENCE = 600.0  # seconds an agent may take to start if the user has set no timeout
 COMMANDS_INSIDE = (
     "sandbox: commands that the agent asks us to run are inside; its own process, and what it runs by itself "
     "after a yes, are outside"
@@ -40,7 +40,7 @@ AGENT_INSIDE = (
     "sandbox: the agent is inside with all that it starts, and so are commands that it asks us to run; files that "
     "it asks us to read or write are read and written from outside, as permitted; it connects to {network}"
 )
-GRACE = 10.0  # seconds a turn has to end once it was cancelled
+GRACE = 10.0  # seconds that a cancelled turn has to end
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -51,10 +51,10 @@ class Run:
         self._options, self._view, self._host = options, view, host
         self._session: Session | None = None  # while a turn runs in it
         self._work: asyncio.Task[RunOutcome] | None = None
-        self._stopped: int | None = None  # the exit code, once somebody wanted it to stop
+        self._stopped: int | None = None  # the exit code, once the run was told to stop
         self._ending = False
-        self._signals = 0  # how often somebody wanted it to stop
-        self._mark = new_mark()  # by which all is found that the agent starts
+        self._signals = 0  # how often the run was told to stop
+        self._mark = new_mark()  # an environment variable that identifies all processes of the agent
         self._killing: asyncio.Task[list[int]] | None = None
 
     async def __call__(self) -> RunOutcome:
@@ -81,7 +81,7 @@ class Run:
         match work.exception():
             case None:
                 outcome = work.result()
-                if self._stopped is not None:  # whatever the agent calls the end of a turn that was cut short
+                if self._stopped is not None:  # whatever stop reason the agent gives for an interrupted turn
                     outcome.exit_code = self._stopped
                 return outcome
             case WrongArgument() | RulesError() as exc:
@@ -101,7 +101,7 @@ class Run:
 
     @property
     def _name(self) -> str:
-        """What the agent is called on the screen."""
+        """The agent's name on the screen."""
         agent = self._options.agent
         if agent.command == "dragoman" and list(agent.args[:1]) == ["agent"]:
             return " ".join(agent.args[1:2])
@@ -109,15 +109,15 @@ class Run:
 
     @staticmethod
     async def _count(tell: Callable[..., None], *words: str) -> None:
-        """Say every second for how long something has taken; a first start may have to fetch the agent."""
+        """Report every second how long a step has taken; a first start may have to download the agent."""
         began = time.monotonic()
-        for seconds in itertools.count(1):  # each of them is told, though late where the machine is busy
+        for seconds in itertools.count(1):  # every second is reported, even if late on a busy machine
             await asyncio.sleep(began + seconds - time.monotonic())
             tell(*words, seconds)
 
     async def _run_turn(self, counting: asyncio.Task[None]) -> RunOutcome:
         options, host = self._options, self._host
-        patience = None if options.timeout else START_PATIENCE  # else the run's own time is what counts
+        patience = None if options.timeout else START_PATIENCE  # otherwise the run's own timeout applies
         async with start(
             options.agent,
             host,
@@ -159,7 +159,7 @@ class Run:
             return outcome_of(turn.response, host.denied, stopped=self._stopped is not None)
 
     def _report_sandbox(self) -> None:
-        """Say what is in a sandbox, what is not, and what holds it."""
+        """Say which parts run in a sandbox and which do not, and which sandbox it is."""
         options = self._options
         if options.sandbox:
             inside = AGENT_INSIDE.format(network=", ".join(options.network) or "nothing")
@@ -178,7 +178,7 @@ class Run:
             self._quit(INTERRUPTED)
 
     def _kill(self) -> None:
-        """End everything without a last word: the agent, and what it has started, wherever that has gone."""
+        """Kill the agent and all processes that it has started, wherever they are."""
         self._quit(INTERRUPTED)
         if self._killing is None:
             self._view.remark("killing the agent and what it has started")
@@ -187,7 +187,7 @@ class Run:
             self._killing = own(asyncio.to_thread(end_with_keepers, self._mark), "killing")
 
     async def killed(self) -> None:
-        """Wait until nothing is left of an agent that was killed."""
+        """Wait until all processes of a killed agent have ended."""
         if self._killing and (left := await self._killing):
             self._view.remark(f"these processes could not be ended: {', '.join(map(str, left))}")
 
@@ -200,7 +200,7 @@ class Run:
             self._quit(LIMIT)
 
     def view_failed(self) -> None:
-        """Nobody can see what happens any more: cancel the turn, which answers every question, or quit."""
+        """Cancel the turn, which answers every question, or quit, because the output cannot be written any more."""
         if self._session and self._stopped is None:
             self._cancel(INTERRUPTED, "")
         else:
@@ -223,7 +223,7 @@ class Run:
 
 
 async def run(options: RunOptions) -> int:
-    """Run one turn of an agent and show it; gives the exit code."""
+    """Run one turn of an agent and show it; returns the exit code."""
     stdout, _ = install()
     if options.json:
         stdout.reconfigure(encoding="utf-8")
@@ -248,7 +248,7 @@ async def run(options: RunOptions) -> int:
             finally:
                 await host.let_go()
                 await turn.killed()
-        except Error as exc:  # the user's own rules or log are no good
+        except Error as exc:  # the user's own rules or log cannot be used
             outcome = RunOutcome(USAGE, error=str(exc))
         view.ended(outcome)
     if isinstance(failures.first, OSError) and failures.first.errno == errno.EIO:
@@ -262,7 +262,7 @@ async def run(options: RunOptions) -> int:
 
 @contextlib.contextmanager
 def _remarks(view: View) -> Iterator[None]:
-    """Show what the library warns of, in one line each."""
+    """Shows each warning of the library in one line."""
     log, handler = logging.getLogger("dragoman"), _Remarks(view)
     log.addHandler(handler)
     try:

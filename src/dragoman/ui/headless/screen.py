@@ -1,7 +1,7 @@
-"""A turn as text: what the agent says goes to one stream, everything else to another.
+"""A turn as text: the agent's messages go to one stream, everything else to another.
 
-Lines are added and never changed, so that scrolling back shows what happened.  On a terminal the plan and the calls
-that run are live lines below them; the plan is written down once, when it is done or when the turn ends.
+Lines are added and never changed, so that scrolling back shows what happened.  On a terminal, the plan and the
+running calls are live lines below them; the plan is written once, when it is done or when the turn ends.
 """
 
 import shlex
@@ -30,8 +30,8 @@ from .wording import doing, is_worth_a_line
 
 SEVERITIES = {"info": "blue", "warning": "yellow", "error": "red"}
 GOING_ON = ("session_capabilities.resume", "load_session")
-SHORT_STEP = 24  # columns; plans of short steps are shown in cells, others a line a step
-QUIET = 3  # seconds without a sign of life after which one is given
+SHORT_STEP = 24  # columns; short steps of a plan are shown in cells, others in a line each
+QUIET = 3  # seconds without output after which the time is shown
 TURN = "run"  # the id of the one prompt of a run
 CLAIM = "the agent's claim, not verifiable"
 
@@ -44,24 +44,24 @@ class Screen(Page):
         self._model = ConversationModel()
         self._calls = ToolCallLines(self, self._model.transcript)
         self._plan_steps: Sequence[s.PlanEntry] = ()
-        self._is_plan_written = True  # whether the plan stands there as it is now
-        self._resumable: str | None = None  # the session, where it can be gone on with later
+        self._is_plan_written = True  # whether the written plan is up to date
+        self._resumable: str | None = None  # the session's id, if it can be continued later
         self._agent = ""
-        self._seconds = 0  # for how long the turn has run
-        self._last_sign = 0  # when something was shown last
-        self._starting: tuple[str, int] | None = None  # the agent, and for how long
+        self._seconds = 0  # seconds that the turn has run
+        self._last_sign = 0  # the time of the last output
+        self._starting: tuple[str, int] | None = None  # the starting agent, and seconds
 
     # What happens
 
     def starting(self, agent: str, seconds: int) -> None:
-        """The agent has been starting for so long: on a terminal a line that counts, elsewhere one now and then."""
+        """Show how long the agent has been starting: a counting line on a terminal, elsewhere a few lines."""
         self._starting = agent, seconds
         if not self.is_terminal and is_worth_a_line(seconds):
             self.lines([f"starting {one_line(agent, 60)} … {seconds} s"])
         self.draw()
 
     def began(self, agent: str, client: Client, session_id: str, cwd: str) -> None:
-        """A session is open; from here on paths in its directory are shown short."""
+        """Note the open session; from now on, paths in its directory are shortened."""
         self._agent, self._starting = agent, None
         self._model.apply(PromptGiven(id=TURN, prompt=()))
         self.draw()
@@ -70,27 +70,27 @@ class Screen(Page):
             self._resumable = session_id
 
     def working(self, seconds: int) -> None:
-        """The turn has run for so long."""
+        """Note how long the turn has run."""
         self._seconds = seconds
         self.draw()
 
     def live(self) -> list[str]:
-        """How it stands: the agent that starts, the calls that run, the plan, or for how long nothing has come."""
+        """The live lines: the starting agent, the running calls, the plan, or the time since the last output."""
         columns, height = size_of(self.aside)
         if self._starting:
             agent, seconds = self._starting
             return [self.style(f"starting {one_line(agent, columns - 18)} … {seconds} s", "dim")]
         calls, plan = self._calls.live(), [] if self._is_plan_written else self._drawn_plan()
         parts = [calls, plan]
-        if not plan and self._seconds - self._last_sign >= QUIET:  # a plan says how long it has taken
+        if not plan and self._seconds - self._last_sign >= QUIET:  # a plan shows how long it has taken
             parts.append([self.style(one_line(f"{self._agent} is working … {self._seconds} s", columns), "dim")])
         lines = [line for part in parts if part for line in ("", *part)]
         if self.topic in ("", "tool") and calls:
             lines = lines[1:]
-        return lines if len(lines) < height else []  # it could not be drawn anew
+        return lines if len(lines) < height else []  # it could not be redrawn
 
     def recall(self, update: s.SessionUpdate) -> None:
-        """Take something in that was shown long ago."""
+        """Apply an update that was shown in an earlier run."""
         for entry in self._model.apply(UpdateTold(update=update)).entries:
             if isinstance(entry, Message):
                 entry.forget()
@@ -123,23 +123,23 @@ class Screen(Page):
                 self._subagent(subagent)
 
     def asked_about(self, request: s.RequestPermissionRequest) -> None:
-        """The agent asks about a tool call: take in what it would do, which it may not have told yet."""
+        """Apply the tool call of an agent's question, which may be new."""
         call = request.tool_call
         fields = {name: getattr(call, name) for name in call.__struct_fields__}
         self._model.apply(UpdateTold(update=s.ToolCallUpdated(**fields)))
 
     def question(self, question: Question, keys: Mapping[str, Option]) -> None:
-        """Put a question, to be answered with one of these keys."""
+        """Show a question and the keys that answer it."""
         style, columns = self.style, self.columns
         self.hold_still(True)
         self.begin("question")
         title, claim = f"? {question.title}", "" if question.operation else CLAIM
         self.lines(both_ends(style(title, "yellow", "bold"), style(claim, "yellow"), columns))
         for line in question.text.split("\n"):
-            cut = wrapped if claim else broken  # what is to be done is shown to the letter
+            cut = wrapped if claim else broken  # the operation is shown exactly
             self.lines(f"{INDENT}{part}" for part in cut(self._shortened(line, question), columns - 2))
         for warning in question.warnings:
-            if not claim or warning != UNCHECKED:  # which stands in the first line
+            if not claim or warning != UNCHECKED:  # the first line shows it
                 self.lines(style(f"{INDENT}{part}", "yellow") for part in wrapped(f"! {warning}", columns - 2))
         if question.detail:
             detail = [self._calls.short(line) for line in question.detail.split("\n")]
@@ -148,7 +148,7 @@ class Screen(Page):
         self.lines(self._choices(keys))
 
     def _shortened(self, line: str, question: Question) -> str:
-        """A line of a question, with the name of a file as it is in the session's directory; commands stay."""
+        """A line of a question, with paths relative to the session's directory; commands stay unchanged."""
         if isinstance(question.operation, FileOperation):
             return self._calls.short(line)
         name, colon, path = line.partition(": ")
@@ -156,7 +156,7 @@ class Screen(Page):
         return f"{name}{colon}{self._calls.short(path)}" if is_file else line
 
     def _choices(self, keys: Mapping[str, Option]) -> list[str]:
-        """The keys with what they stand for, which is always shown whole."""
+        """The keys with their meanings, which are always shown completely."""
         columns = self.columns - len(INDENT)
         cells = []
         for key, option in keys.items():
@@ -166,24 +166,24 @@ class Screen(Page):
         return flowing(cells, self.columns, INDENT)
 
     def prompt(self, words: str, again: bool = False) -> None:
-        """Wait for a key on a line of its own, or on the one that waited for another."""
+        """Show that a key is awaited, on a new line or on the one that awaited another key."""
         if again:
             self.aside.write(marked("\r\x1b[2K") if self.is_terminal else "\n")
         self.aside.write(f"{INDENT}{self.style(words, 'yellow')} ")
         self.aside.flush()
 
     def answered(self, words: str) -> None:
-        """End the line that waited for a key."""
+        """End the line that awaited a key."""
         self.aside.write(f"{one_line(words, self.columns - len(INDENT) - len('Press a key: '))}\n")
         self.aside.flush()
         self.hold_still(False)
 
     def asked(self, question: Question) -> None:
-        """A question comes up; who can answer it is shown it by `question`."""
+        """Nothing is written: `question` shows it if the user can answer."""
         self.make_room()
 
     def decided(self, event: Mapping[str, object]) -> None:
-        """Something was decided; what the user was not asked about and may not have expected is shown."""
+        """Show a decision that was made without a question and that the user may not expect."""
         if event["decision"] == "deny" and event["operation"] == "claim":
             self._calls.denied(str(event["tool_call"]))
         if event["decision"] == "deny" and not event.get("asked"):
@@ -204,11 +204,11 @@ class Screen(Page):
         self._calls.terminal_ended(id, how)
 
     def remark(self, words: str) -> None:
-        """Something to know, from us."""
+        """Show a remark of ours."""
         self._remark("remark", one_line(words))
 
     def ended(self, outcome: RunOutcome) -> None:
-        """The run is over."""
+        """Show the end of the run."""
         self._starting = None
         self._calls.end()
         self._write_plan()
@@ -241,7 +241,7 @@ class Screen(Page):
                 self.lines(f"{INDENT}{line}" for line in text.rstrip("\n").split("\n"))
 
     def _plan_of(self, steps: Sequence[s.PlanEntry]) -> None:
-        """Show steps: on a terminal as live lines, elsewhere those that changed."""
+        """Show the plan: on a terminal as live lines, elsewhere the changed steps."""
         before = {step.content: step.status for step in self._plan_steps}
         changed = [step for step in steps if before.get(step.content) != step.status]
         self._plan_steps = steps
@@ -259,7 +259,7 @@ class Screen(Page):
         self.lines(f"{INDENT}{self._step(step, self.columns - 2)}" for step in changed)
 
     def _write_plan(self) -> None:
-        """Write the plan down as it is now, unless it stands there."""
+        """Write the current plan, unless it was written already."""
         if not self._is_plan_written:
             self._is_plan_written = True
             self.begin("plan")
@@ -292,7 +292,7 @@ class Screen(Page):
             self.line("notice", self.style(f"mode: {one_line(event.current_mode_id)}", "dim"))
 
     def _summary(self, outcome: RunOutcome) -> str:
-        """What is worth a line at the end, to a person."""
+        """The summary line at the end, for a person."""
         words = []
         if self.is_terminal and self._agent and outcome.stop_reason:
             calls = self._calls.count

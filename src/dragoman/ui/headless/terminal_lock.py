@@ -1,4 +1,4 @@
-"""Who may write on the terminal: the turn, or the question that waits for an answer."""
+"""Decides who may write to the terminal: the turn, or the open question."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -10,12 +10,12 @@ Event = s.SessionUpdate | s.PromptResponse
 
 
 class TerminalLock:
-    """Shows what happens in order, and holds it back for as long as somebody is being asked."""
+    """Shows events in order, and holds them back during a question."""
 
     def __init__(self, show: Callable[[Event], None]) -> None:
         self._show = show
         self._asking = asyncio.Lock()
-        self._held: list[Event] = []  # one at most, for whoever shows waits for `free`
+        self._held: list[Event] = []  # at most one, because writers wait for `free`
 
     def show(self, event: Event) -> None:
         if self._asking.locked():
@@ -24,14 +24,14 @@ class TerminalLock:
             self._show(event)
 
     async def free(self) -> None:
-        """Wait until nobody is being asked."""
+        """Wait until no question is open."""
         while self._asking.locked():
             async with self._asking:
                 pass
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
-        """Ask somebody: nothing else is shown meanwhile."""
+        """Ask a question; nothing else is shown meanwhile."""
         async with self._asking:
             try:
                 yield

@@ -1,4 +1,4 @@
-"""The terms of a run: what the user wants done, how it ended, and what it is shown on."""
+"""The types of a run: the user's options, the outcome, and the interface of views."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,30 +17,30 @@ STOPS = {"refusal": REFUSED, "max_tokens": LIMIT, "max_turn_requests": LIMIT, "c
 
 
 class RunOptions(Struct, kw_only=True):
-    """What the user wants done."""
+    """The user's options for a run."""
 
     agent: Launch
     prompt: str
     cwd: str
     preset: Preset = "ask"
     mode: str | None = None
-    session_options: Sequence[tuple[str, str]] = ()  # by id, with the value to set
+    session_options: Sequence[tuple[str, str]] = ()  # values by the option's id
     files: Sequence[Path] = ()
     session: str | None = None
     latest: bool = False
     timeout: float | None = None
-    sandbox: Literal["commands", "agent"] | None = None  # what runs in one
-    visible: Sequence[str] = ()  # what an agent in a sandbox can read, too
-    network: Sequence[str] = ()  # the hosts that it can connect to
-    mcp_servers: Sequence[s.McpServer] = ()  # that the session is given
-    login: str | None = None  # the agent's way to log in
-    dialect: str | None = None  # what the agent speaks, where that cannot be told
+    sandbox: Literal["commands", "agent"] | None = None  # what runs in a sandbox
+    visible: Sequence[str] = ()  # further paths that an agent in a sandbox can read
+    network: Sequence[str] = ()  # the hosts that an agent in a sandbox can connect to
+    mcp_servers: Sequence[s.McpServer] = ()  # MCP servers of the session
+    login: str | None = None  # the agent's method to log in
+    dialect: str | None = None  # the agent's dialect, if it cannot be detected
     json: bool = False
-    interactive: bool = False  # whether somebody sits at stderr's terminal
+    interactive: bool = False  # whether a user sits at stderr's terminal
 
 
 class RunOutcome(Struct):
-    """How a run ended."""
+    """The end of a run."""
 
     exit_code: int
     stop_reason: str | None = None  # None: the turn never ended
@@ -50,11 +50,11 @@ class RunOutcome(Struct):
 
 
 class WrongArgument(Error):
-    """The command line asks for something this agent does not have."""
+    """The command line asks for something that the agent does not have."""
 
 
 def outcome_of(response: s.PromptResponse, denied: int, *, stopped: bool = False) -> RunOutcome:
-    """How a run ended whose turn did; some agents cancel a turn by themselves in which something was denied."""
+    """The outcome of a run after its turn; some agents cancel a turn themselves after a denial."""
     code = STOPS.get(response.stop_reason, DONE)
     if response.stop_reason == "cancelled" and denied and not stopped:
         code = DONE
@@ -62,7 +62,7 @@ def outcome_of(response: s.PromptResponse, denied: int, *, stopped: bool = False
 
 
 class View(Protocol):
-    """What a run is shown on, a `Screen` or `Events`: it is told what happens, in order."""
+    """Shows a run, as a `Screen` or as `Events`: it gets everything that happens, in order."""
 
     def starting(self, agent: str, seconds: int) -> None: ...
     def began(self, agent: str, client: Client, session_id: str, cwd: str) -> None: ...

@@ -1,14 +1,14 @@
-"""Whether an agent asks at all: some change files and run commands by themselves, and no preset holds for that."""
+"""Detects agents that never ask: some change files and run commands themselves, beyond the reach of presets."""
 
 from ... import schema as s
 
 ACTS = ("edit", "delete", "move", "execute")
 OVER = ("completed", "failed")
-MAX_OPEN = 1000  # calls that are not over
+MAX_OPEN = 1000  # running calls
 
 
 class Unasked:
-    """Counts what an agent did by itself in a turn, until it asks for something for the first time."""
+    """Counts an agent's own changes and commands in a turn, until its first question."""
 
     def __init__(self) -> None:
         self._acting: dict[str, None] = {}
@@ -16,11 +16,11 @@ class Unasked:
         self._has_asked = False
 
     def asked(self) -> None:
-        """The agent asked for permission, or had the host do something."""
+        """Note that the agent asked for permission or used the host."""
         self._has_asked = True
 
     def hear(self, update: object) -> None:
-        """An update of the turn came."""
+        """Note an update of the turn."""
         if self._has_asked or not isinstance(update, s.ToolCall | s.ToolCallUpdate):
             return
         if update.kind in ACTS and len(self._acting) < MAX_OPEN:
@@ -31,7 +31,7 @@ class Unasked:
 
     @property
     def remark(self) -> str | None:
-        """What is to be said of an agent that has done something and asked for nothing."""
+        """A warning about an agent that acted without any question; None otherwise."""
         if self._has_asked or not self._done:
             return None
         times = "once" if self._done == 1 else f"{self._done} times"

@@ -1,4 +1,4 @@
-"""Things in a few words."""
+"""Short descriptions of operations, content, places, logins and errors."""
 
 from collections.abc import Mapping, Sequence
 from shlex import quote
@@ -24,12 +24,12 @@ OWN_PROGRAM = "log in with the agent's own program{where}, then try again"
 
 
 def is_worth_a_line(seconds: int) -> bool:
-    """Whether somebody who reads lines is to be told again how long something has taken."""
+    """Whether a reader of lines should be told again how long a step has taken."""
     return seconds == 5 or (seconds > 0 and seconds % 30 == 0)
 
 
 def doing(event: Mapping[str, object]) -> str:
-    """What was decided on, in a few words."""
+    """A short description of the operation of a decision."""
     operation = event.get("operation")
     if operation == "terminal_execute":
         argv = [str(word) for word in words] if isinstance(words := event["argv"], Sequence) else []
@@ -42,7 +42,7 @@ def doing(event: Mapping[str, object]) -> str:
 
 
 def plain(block: s.ContentBlock) -> str:
-    """A content block in words."""
+    """A content block as text."""
     match block:
         case s.TextContent(text=text):
             return text
@@ -57,7 +57,7 @@ def plain(block: s.ContentBlock) -> str:
 
 
 def where(location: s.ToolCallLocation, cwd: str) -> str:
-    """A place in a file as editors and compilers write it, with its range where the agent's dialect has one."""
+    """A place in a file as editors and compilers write it, with a range if the agent's dialect has one."""
     path = location.path.removeprefix(f"{cwd}/") if cwd else location.path
     by_dialect = (location.meta or {}).get(CARRIED)
     told = [each for each in by_dialect.values() if isinstance(each, dict)] if isinstance(by_dialect, dict) else []
@@ -71,7 +71,7 @@ def where(location: s.ToolCallLocation, cwd: str) -> str:
 
 
 def login_hint(said: str, methods: Sequence[s.AuthMethod | s.Raw], agent: Launch) -> str:
-    """How to log in: what the agent says, the ways that it offers, and the command to run where one is known."""
+    """How to log in: the agent's message, its methods, and the command to run if one is known."""
     where = " on the machine where it runs" if agent.url else ""
     lines, told = [f"the agent wants you to log in first{f'; it says: {said}' if said else ''}"], bool(agent.login)
     for method in methods:
@@ -91,7 +91,7 @@ def login_hint(said: str, methods: Sequence[s.AuthMethod | s.Raw], agent: Launch
 
 
 def _login_command(method: s.AuthMethod, agent: Launch) -> list[str]:
-    """The agent's own command with the arguments of a login, or the command that agents name in an older way."""
+    """The agent's own command with the arguments of a login, or the command that older agents name."""
     if isinstance(method, s.AuthMethodTerminal) and not agent.url:
         settings = [f"{name}={value}" for name, value in method.env.items()]
         return [*(["env", *settings] if settings else []), agent.command, *agent.args, *method.args]
@@ -103,7 +103,7 @@ def _login_command(method: s.AuthMethod, agent: Launch) -> list[str]:
 
 
 def failure_told(exc: Error, agent: Launch, client: Client) -> str:
-    """What went wrong, and what to do about it."""
+    """The error, and what to do about it."""
     match exc:
         case AuthRequired():
             said = "" if exc.message == AuthRequired().message else exc.message

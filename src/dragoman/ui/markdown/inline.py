@@ -1,4 +1,4 @@
-"""What stands in a line of Markdown: emphasis, code and links, as runs of text with styles."""
+"""The content of a line of Markdown: emphasis, code and links, as runs of text with styles."""
 
 import re
 
@@ -27,7 +27,7 @@ _LINK_BEGUN = re.compile(r"!?(?:\[(?:[^\[\]]+(?:\](?:\((?:[^\s()]|\([^\s()]*\))*
 
 
 def spans_of(text: str, styles: tuple[str, ...] = (), depth: int = 0) -> list[Span]:
-    """A line that is complete, as spans."""
+    """A complete line as spans."""
     spans, before = list[Span](), ""
     while text:
         found, used = next_spans(text, before, styles, depth, is_complete=True)
@@ -39,9 +39,9 @@ def spans_of(text: str, styles: tuple[str, ...] = (), depth: int = 0) -> list[Sp
 def next_spans(
     text: str, before: str, styles: tuple[str, ...] = (), depth: int = 0, *, is_complete: bool
 ) -> tuple[list[Span], int]:
-    """The spans a line goes on with, and how many characters they are; nothing while more has to be known.
+    """The next spans of a line, and their number of characters; nothing until more of the line is known.
 
-    `before` is the character in front, `is_complete` whether this is all of the line.
+    `before` is the previous character, `is_complete` whether the line ends here.
     """
     special = _SPECIAL.search(text)
     if special is None:
@@ -102,17 +102,17 @@ def _emphasised(
     if found is None or found.end() > LONGEST:
         return _text_unless_more(marks, text, styles, is_complete)
     if found.end() == len(text) and not is_complete:
-        return [], 0  # what follows tells whether this is the end of it
+        return [], 0  # the next character shows whether this is the end of it
     return spans_of(found[1], (*styles, *added), depth + 1), found.end()
 
 
 def _text_unless_more(marks: str, text: str, styles: tuple[str, ...], is_complete: bool) -> tuple[list[Span], int]:
-    """Marks that nothing closes are text, once nothing can close them any more."""
+    """Marks become text once nothing can close them any more."""
     return ([(marks, styles)], len(marks)) if is_complete or len(text) > LONGEST else ([], 0)
 
 
 def _run(pattern: re.Pattern[str], text: str) -> str:
-    """The marks a text begins with, of which no more are looked at than may matter."""
+    """The marks at the beginning of a text, up to the number that matters."""
     found = pattern.match(text[: LONGEST + 1])
     assert found
     return found[0]

@@ -1,4 +1,4 @@
-"""Markdown that comes in chunks, line by line as far as lines have to be known, word by word otherwise."""
+"""Markdown in chunks: shown word by word, or line by line where the whole line has to be known."""
 
 import re
 
@@ -9,7 +9,7 @@ from .inline import next_spans, spans_of
 from .tables import DELIMITERS, drawn, is_row
 from .wrapping import Wrapper
 
-LONGEST_HELD = 1000  # characters of a line that are waited for, to know what it is
+LONGEST_HELD = 1000  # characters of a line that are awaited to determine its kind
 MOST_ROWS = 500  # of a table
 RULE = 40  # columns
 
@@ -19,7 +19,7 @@ _HEADING = re.compile(r" {0,3}(#{1,6}) +")
 _CLOSING_MARKS = re.compile(r" +#+ *$")
 _ITEM = re.compile(r"( *)(?:([-*+])|(\d{1,9}[.)])) +(?:\[([ xX])\] +)?")
 _QUOTE = re.compile(r" {0,3}> ?")
-# What may still become one of these, or be longer, when more of the line comes.
+# Beginnings that may still become one of these, or a longer one.
 _UNDECIDED = re.compile(r" *(?:#{0,6} *|[-*+] *(?:\[[ xX]?\]? *)?|\d{1,9}(?:[.)] *(?:\[[ xX]?\]? *)?)?|[-*_ ]*)")
 _HELD = re.compile(r" *(?:`{1,2}$|~{1,2}$|`{3}|~{3}|\||#{1,6} )")  # to be known to its end
 BOXES = {" ": "☐", "x": "☑", "X": "☑"}
@@ -27,28 +27,28 @@ HEADINGS: tuple[tuple[str, ...], ...] = (("bold", "underline"), ("bold",), ("bol
 
 
 class MarkdownStream:
-    """Shows Markdown on a terminal of so many columns; `base` are styles of all of it."""
+    """Shows Markdown on a terminal with this many columns; `base` are styles of all text."""
 
     def __init__(self, style: Style, columns: int, base: tuple[str, ...] = ()) -> None:
         self._wrapper = Wrapper(style, base)
         self.columns = columns
-        self._text = ""  # what has come and is not decided on
-        self._before = ""  # the character in front of that, in its line
+        self._text = ""  # text that has arrived and is undecided
+        self._before = ""  # the character before it in its line
         self._is_inside = False  # whether the line has begun to be shown
-        self._quotes = 0  # how deeply the line is quoted
-        self._fence = ""  # what closes the code block that is open
+        self._quotes = 0  # the depth of quotes of the line
+        self._fence = ""  # the fence that closes the open code block
         self._fence_indent = 0
         self._table: list[str] = []
-        self._blank_lines = 0  # shown when something follows them
+        self._blank_lines = 0  # shown when text follows
         self._has_shown = False
 
     def show(self, chunk: str) -> str:
-        """What a further chunk lets us show."""
+        """Add a chunk; returns the text that can now be shown."""
         self._text += chunk
         return self._advance(is_end=False)
 
     def end(self) -> str:
-        """All that is left, with its last line ended."""
+        """The remaining text, with its last line ended."""
         shown = self._advance(is_end=True)
         self._end_table()
         self._quotes = 0
@@ -56,7 +56,7 @@ class MarkdownStream:
 
     @property
     def tail(self) -> str:
-        """What has come and is not shown, as it came, as far as the line it would stand in has room for it."""
+        """The text that is not shown yet, unformatted, as far as it fits in its line."""
         return self._wrapper.tail(self._text.partition("\n")[0])
 
     def _advance(self, *, is_end: bool) -> str:
@@ -69,7 +69,7 @@ class MarkdownStream:
         return self._wrapper.take()
 
     def _line(self, is_end: bool) -> tuple[str, bool]:
-        """The line as far as it has come, and whether that is all of it."""
+        """The received part of the line, and whether the line is complete."""
         line, found, _ = self._text.partition("\n")
         return line, bool(found) or is_end
 
@@ -99,7 +99,7 @@ class MarkdownStream:
 
     def _begin_line(self, is_end: bool) -> None:
         line, is_complete = self._line(is_end)
-        if len(line) > LONGEST_HELD:  # whatever it is, it is not waited for
+        if len(line) > LONGEST_HELD:  # too long to wait for the rest
             line, is_complete = line[: LONGEST_HELD + 1], False
         elif not is_complete and self._has_to_wait(line):
             return
@@ -130,7 +130,7 @@ class MarkdownStream:
         self._text = self._text[count:]
 
     def _make_room(self) -> None:
-        """Show the blank line that was held back: one, and none at the very beginning."""
+        """Show the blank line that was held back: only one, and none at the very beginning."""
         self._end_table()
         if self._blank_lines and self._has_shown:
             self._wrapper.put_line("")
@@ -193,7 +193,7 @@ class MarkdownStream:
     # Tables
 
     def _take_row(self, line: str, is_complete: bool) -> bool:
-        """Take in a row; with anything else the table ends."""
+        """Add a row; any other line ends the table."""
         is_part = is_complete and is_row(line) and len(self._table) < MOST_ROWS
         if len(self._table) == 1:
             is_part = is_part and DELIMITERS.fullmatch(line) is not None
@@ -205,7 +205,7 @@ class MarkdownStream:
         return is_part
 
     def _end_table(self) -> None:
-        """Show the table; a row without a row of delimiters is no table."""
+        """Show the table; a row without a row of delimiters is not a table."""
         table, self._table = self._table, []
         if not table:
             return
@@ -220,7 +220,7 @@ class MarkdownStream:
 
 
 class LiveMarkdown:
-    """A `MarkdownStream` with its tail: words are seen as they come, and drawn anew once they are decided on."""
+    """A `MarkdownStream` with its tail: words are shown at once, and redrawn when they are decided."""
 
     def __init__(self, style: Style, columns: int, base: tuple[str, ...] = ()) -> None:
         self.stream = MarkdownStream(style, columns, base)
@@ -228,17 +228,17 @@ class LiveMarkdown:
         self._tail = ""  # as it is shown
 
     def show(self, chunk: str) -> str:
-        """What a further chunk shows, with the part that is not decided yet at its end."""
+        """Add a chunk; returns the text to show, with the undecided part at its end."""
         text = self.stream.show(chunk)
         tail = self._style(self.stream.tail, *self._base)
         return self._instead_of_tail(text + tail, tail)
 
     def end(self) -> str:
-        """All that is left, in the place of the part that was not decided."""
+        """The remaining text, which replaces the undecided part."""
         return self._instead_of_tail(self.stream.end(), "")
 
     def _instead_of_tail(self, text: str, tail: str) -> str:
-        """What makes the text stand in the place of the tail; where it begins with that, the rest of it will do."""
+        """The output that replaces the tail by a text; if the text begins with the tail, only its rest."""
         before, self._tail = self._tail, tail
         if text.startswith(before):
             return text[len(before) :]

@@ -1,4 +1,4 @@
-"""Tables: columns as wide as what is in them, cells wrapped where the terminal is narrower."""
+"""Tables: columns as wide as their content, with wrapped cells on a narrower terminal."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ DELIMITERS = re.compile(r" {0,3}\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?\|? *")
 _CELL = re.compile(r"((?:\\.|(`+)(?:(?!\2).)*\2|[^|\\])*)\|?")
 _WORDS = re.compile(r"\S+|\s+")
 GAP = 2  # columns between two cells
-NARROWEST = 6  # columns of a cell that is worth being one
+NARROWEST = 6  # the least columns of a cell
 
 Dress = Callable[[str, tuple[str, ...]], str]
 Cell = list[Span]
@@ -64,7 +64,7 @@ def _width(cell: Cell) -> int:
 
 
 def _widths(wanted: list[int], columns: int) -> list[int]:
-    """How wide each column may be: as wanted, or the widest made narrower; none where that is too narrow."""
+    """The width of each column: as wanted, or with the widest ones reduced; empty if they get too narrow."""
     widths = [max(each, 1) for each in wanted]
     over = sum(widths) + GAP * (len(widths) - 1) - columns
     while over > 0:
@@ -116,7 +116,7 @@ def _placed(part: Cell, space: int, side: str, dress: Dress) -> str:
 
 
 def _stacked(table: list[list[Cell]], columns: int, dress: Dress) -> list[str]:
-    """A table for which there is no room: each cell on a line of its own, behind the name of its column."""
+    """A table without enough room: each cell on its own line, after the name of its column."""
     head, *rows = table
     lines = []
     for row in rows or [[[] for _ in head]]:

@@ -1,4 +1,4 @@
-"""Lines no wider than a terminal, broken between words, while the words still come."""
+"""Wraps lines between words at the terminal's width, while the words still arrive."""
 
 import re
 from itertools import groupby
@@ -13,23 +13,23 @@ _PIECES = re.compile(r"[ \t]+|[^ \t]+")
 
 
 class Wrapper:
-    """Writes spans into lines; what goes on in a further line stands under what the first began with."""
+    """Writes spans into lines; further lines are indented to the start of the first one's text."""
 
     def __init__(self, style: Style, base: tuple[str, ...]) -> None:
         self._style, self._base = style, base
         self.columns = 80
-        self._out: list[tuple[str, tuple[str, ...] | None]] = []  # None: laid out and dressed already
-        self._hanging = ""  # what further lines begin with
+        self._out: list[tuple[str, tuple[str, ...] | None]] = []  # None: already laid out and styled
+        self._hanging = ""  # the beginning of further lines
         self._hanging_width = 0
         self._at = 0  # the column
         self._is_begun = False  # whether the line has a word
-        self._word: list[Span] = []  # waits for its end, to be seen to fit
+        self._word: list[Span] = []  # a word that waits for its end, to see whether it fits
         self._word_width = 0
-        self._blanks: list[Span] = []  # in front of the word; forgotten where a line is broken
+        self._blanks: list[Span] = []  # blanks before the word; dropped at a line break
         self._is_too_long = False  # whether the word is wider than a line: the terminal breaks it
 
     def begin(self, first: str, first_width: int, hanging: str, hanging_width: int) -> None:
-        """Begin a line with what is to be seen as it is; further lines begin with `hanging`."""
+        """Begin a line with a fixed text; further lines begin with `hanging`."""
         self._out.append((first, None))
         self._hanging, self._hanging_width = hanging, hanging_width
         self._at, self._is_begun = first_width, False
@@ -46,7 +46,7 @@ class Wrapper:
         self._at = 0
 
     def put_code(self, text: str) -> None:
-        """A part of a line that is not to be broken between words."""
+        """Add a part of a line that is not broken between words."""
         self._out.append((text, ("code",)))
 
     def end(self) -> None:
@@ -57,13 +57,13 @@ class Wrapper:
         self._at = 0
 
     def tail(self, more: str) -> str:
-        """What waits for its end, and undecided text behind it, as far as the line has room for it."""
+        """The waiting word and undecided text after it, as far as they fit in the line."""
         words = "".join(text for text, _ in (*self._blanks, *self._word)) + more
         room = self.columns - self._at
         return words if width(words) < room else broken(words, max(room - 1, 1))[0]
 
     def take(self) -> str:
-        """What can be shown by now."""
+        """The text that can be shown by now."""
         shown = ""
         for styles, run in groupby(self._out, key=itemgetter(1)):
             text = "".join(map(itemgetter(0), run))
@@ -85,7 +85,7 @@ class Wrapper:
         if not self._is_too_long and self._word_width + width(piece) <= room:
             self._lengthen_word(piece, styles)
             return
-        for char in piece:  # so that it does not matter how much of the word comes at once
+        for char in piece:  # so that the sizes of the chunks do not matter
             if self._is_too_long:
                 self._put(char, styles)
                 continue

@@ -1,6 +1,6 @@
-"""One session as a person sees it, for every screen: a pure fold of what happens, and what a person can ask for.
+"""One session as a person sees it, for every screen: a pure fold of events, and the requests a person can make.
 
-`ConversationModel.apply` takes an event and gives what changed, so that a screen repaints that alone.  The model
-has no clock but the times that events carry, and the cases in `tests/ui/cases` hold every implementation of it to
-one meaning.
+`ConversationModel.apply` applies an event and returns the changes, so that a screen repaints only those.  The model
+has no clock: events carry their times.  The cases in `tests/ui/cases` define its behaviour for every
+implementation.
 """

@@ -1,7 +1,7 @@
-"""Terminals that an agent runs by itself, as agents tell of them: in `_meta` of the updates of a tool call.
+"""Terminals that an agent runs itself, which agents report in `_meta` of tool call updates.
 
-`terminal_info` begins one, `terminal_output` and `terminal_output_delta` bring what it prints, `terminal_exit` ends
-it.  No version of the protocol has these; several agents send them.
+`terminal_info` begins one, `terminal_output` and `terminal_output_delta` carry its output, `terminal_exit` ends it.
+No version of the protocol has these; several agents send them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ MAX_ID = 200  # characters
 
 
 class Printed(Struct, frozen=True):
-    """What an update tells of a terminal: that it is there, what it printed, how it ended."""
+    """A report about a terminal: its start, its output or its end."""
 
     id: str
     text: str = ""
@@ -22,7 +22,7 @@ class Printed(Struct, frozen=True):
 
 
 def told_of(update: s.ToolCall | s.ToolCallUpdate) -> Iterator[Printed]:
-    """What an update of a tool call tells of the agent's own terminals, in order."""
+    """The reports about the agent's own terminals in a tool call update, in order."""
     meta = update.meta
     if not isinstance(meta, Mapping):
         return

@@ -1,4 +1,4 @@
-"""One session as a person sees it: what was said and done, what waits for whom, and how it stands."""
+"""One session as a person sees it: the transcript, open questions, waiting prompts and the state."""
 
 from collections.abc import Iterable, Sequence
 
@@ -27,9 +27,10 @@ NOTHING = ModelChange()
 
 
 class ConversationModel:
-    """A session folded from what happens in it; nothing that can be decoded makes `apply` raise.
+    """A session folded from its events; `apply` never raises for anything that can be decoded.
 
-    `entries` are those of the transcript and what was decided among them; each keeps its place and has its `span`.
+    `entries` are the entries of the transcript with the decisions among them; each keeps its position and has a
+    `span`.
     """
 
     def __init__(self, happened: "Iterable[e.ModelEvent]" = ()) -> None:
@@ -37,22 +38,22 @@ class ConversationModel:
         self.modes: s.SessionModeState | None = None
         self.transcript = Transcript()
         self.entries: list[ShownEntry] = []
-        self.questions: dict[str, PendingQuestion] = {}  # open ones, in the order in which they were put
-        self.queue: dict[str, WaitingPrompt] = {}  # in the order in which they will be sent
+        self.questions: dict[str, PendingQuestion] = {}  # the open questions, in the order in which they were asked
+        self.queue: dict[str, WaitingPrompt] = {}  # waiting prompts, in the order in which they will be sent
         self.terminals = TerminalTable()
         self.people: Sequence[Participant] = ()
         self.link = Link()
-        self.turns: dict[str, float | None] = {}  # prompts that are not answered, and when they were sent
-        self._spans: list[Span] = []  # of the entries, in their order
-        self._places: dict[int, int] = {}  # of the entries, by their identity
-        self._seen = 0  # how many entries of the transcript have a place
-        self._own: dict[str, OwnCommand] = {}  # the person's own commands, by their terminals
+        self.turns: dict[str, float | None] = {}  # unanswered prompts, and when they were sent
+        self._spans: list[Span] = []  # spans of the entries, in their order
+        self._places: dict[int, int] = {}  # positions of the entries, by their identity
+        self._seen = 0  # how many entries of the transcript have a position
+        self._own: dict[str, OwnCommand] = {}  # the user's commands, by their terminals
         for event in happened:
             self.apply(event)
 
     @property
     def state(self) -> ConversationState:
-        """What a person has to know first."""
+        """The current state, in one value."""
         if self.link.kind == "lost":
             return ConversationState(kind="broken", since=self.link.since, why=self.link.why)
         if self.questions:
@@ -64,7 +65,7 @@ class ConversationModel:
 
     @property
     def title(self) -> str | None:
-        """What the session is called."""
+        """The title of the session."""
         return self.transcript.title
 
     @property
@@ -74,15 +75,15 @@ class ConversationModel:
         return told if told is not None or self.modes is None else self.modes.current_mode_id
 
     def span(self, entry: ShownEntry) -> Span:
-        """From when to when an entry was told."""
+        """The times of an entry's first and last update."""
         return self._spans[self._places[id(entry)]]
 
     def place(self, entry: ShownEntry) -> int:
-        """How many entries stand before this one."""
+        """The position of an entry."""
         return self._places[id(entry)]
 
     def apply(self, event: "e.ModelEvent") -> ModelChange:
-        """Apply an event; gives what changed."""
+        """Apply an event; returns the changes."""
         match event:
             case e.UpdateTold(update=update, at=at):
                 return self._update(update, at)
@@ -103,7 +104,7 @@ class ConversationModel:
         return self._terminal(event)
 
     def _begin(self, event: e.SessionBegan) -> ModelChange:
-        """Begin anew; only what the person has not sent yet is still theirs."""
+        """Start over, keeping only the prompts that the user has not sent yet."""
         self.id, self.cwd, self.agent, self.modes = event.id, event.cwd, event.agent, event.modes
         self.questions, self.turns, self.people = {}, {}, ()
         if not event.is_continued:
@@ -192,12 +193,12 @@ class ConversationModel:
         return ModelChange(frozenset({"terminals"}), terminals=(id,)) if has_changed else NOTHING
 
     def _add(self, entry: ShownEntry, at: float | None, *parts: ModelPart) -> ModelChange:
-        """Have an entry that the agent did not tell."""
+        """Add an entry that the agent did not send."""
         self._place(entry, at)
         return ModelChange(frozenset({"transcript", *parts}), (entry,))
 
     def _placed(self, touched: Sequence[Entry], at: float | None) -> Sequence[ShownEntry]:
-        """Give every new entry of the transcript its place, and note when those that were touched were."""
+        """Give every new entry of the transcript a position, and note the time of the changed ones."""
         for entry in self.transcript.entries[self._seen :]:
             self._place(entry, None)
         self._seen = len(self.transcript.entries)
@@ -211,7 +212,7 @@ class ConversationModel:
         self._spans.append(Span(at, at))
 
     def _current_work(self) -> str:
-        """What the agent is doing, as far as it tells."""
+        """The agent's current activity, as far as it reports it."""
         for entry in reversed(self.transcript.entries):
             match entry:
                 case ToolCallEntry(status=status) if status in UNFINISHED:

@@ -1,7 +1,7 @@
-"""What happens in a conversation, as the model is told of it: by a session, its host and its gateway.
+"""The events of a conversation for the model, from a session, its host and its gateway.
 
-`at` is when it happened, in seconds of whichever clock the teller uses for all of them; without it nothing is told
-of how long things took.
+`at` is the time of an event, in seconds of any clock that is the same for all events; without it, durations are
+unknown.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class _Event(Bare, kw_only=True, tag_field="event"):
 
 
 class SessionBegan(_Event, kw_only=True, tag="session"):
-    """A session is open, new or once more: what is told of it from here on is all there is, unless it goes on."""
+    """A session was opened: the following events are all of it, unless it is continued."""
 
     id: str
     cwd: str = ""
@@ -24,24 +24,24 @@ class SessionBegan(_Event, kw_only=True, tag="session"):
     modes: s.SessionModeState | None = None
     config_options: Sequence[s.SessionConfigOption] = ()
     title: str | None = None
-    is_continued: bool = False  # what was told before is still true: the transcript goes on
+    is_continued: bool = False  # earlier events still hold: the transcript continues
 
 
 class UpdateTold(_Event, kw_only=True, tag="update"):
-    """The agent told an update."""
+    """The agent sent an update."""
 
     update: s.SessionUpdate
 
 
 class PromptGiven(_Event, kw_only=True, tag="prompt"):
-    """A prompt was sent, which begins a turn; it waits no longer."""
+    """A prompt was sent, which begins a turn; it is not waiting any more."""
 
     id: str
     prompt: Sequence[s.ContentBlock]
 
 
 class TurnOver(_Event, kw_only=True, tag="turn_over"):
-    """A prompt was answered, or will not be."""
+    """A prompt was answered, or will not be answered."""
 
     id: str
     response: s.PromptResponse | None = None
@@ -49,19 +49,19 @@ class TurnOver(_Event, kw_only=True, tag="turn_over"):
 
 
 class PromptWaits(_Event, kw_only=True, tag="waits"):
-    """A prompt waits for those before it, or one that waits has other words."""
+    """A prompt waits for those before it, or a waiting prompt was edited."""
 
     prompt: WaitingPrompt
 
 
 class PromptDropped(_Event, kw_only=True, tag="dropped"):
-    """A prompt waits no longer and was not sent."""
+    """A waiting prompt was dropped."""
 
     id: str
 
 
 class QuestionPut(_Event, kw_only=True, tag="question"):
-    """Somebody has to decide something, or something about an open question is told anew."""
+    """A question was asked, or an open question has changed."""
 
     question: PendingQuestion
 
@@ -70,13 +70,13 @@ class QuestionOver(_Event, kw_only=True, tag="decided"):
     """A question was answered or withdrawn."""
 
     id: str
-    answer: str = ""  # in words; nothing where it was withdrawn
+    answer: str = ""  # as text; empty if it was withdrawn
     allowed: bool | None = None
     why: str = ""
 
 
 class DecisionTold(_Event, kw_only=True, tag="decision"):
-    """Something was decided without a question."""
+    """A decision was made without a question."""
 
     title: str
     allowed: bool
@@ -85,31 +85,31 @@ class DecisionTold(_Event, kw_only=True, tag="decision"):
 
 
 class NoticeTold(_Event, kw_only=True, tag="notice"):
-    """Something to know that the agent did not say."""
+    """A notice that is not from the agent."""
 
     text: str
     severity: str = "info"
 
 
 class TerminalBegan(_Event, kw_only=True, tag="terminal"):
-    """A command has a terminal."""
+    """A command has started in a terminal."""
 
     id: str
     command: str
-    is_mine: bool = False  # the person types into it
+    is_mine: bool = False  # the user types into it
     columns: int = 80
     rows: int = 24
 
 
 class TerminalPrinted(_Event, kw_only=True, tag="printed"):
-    """A command printed something."""
+    """A command has printed output."""
 
     id: str
     text: str
 
 
 class TerminalSized(_Event, kw_only=True, tag="sized"):
-    """A terminal has another size."""
+    """A terminal was resized."""
 
     id: str
     columns: int
@@ -117,7 +117,7 @@ class TerminalSized(_Event, kw_only=True, tag="sized"):
 
 
 class TerminalOver(_Event, kw_only=True, tag="exit"):
-    """A command has ended, and how."""
+    """A command has ended."""
 
     id: str
     status: s.TerminalExitStatus | None = None
@@ -130,7 +130,7 @@ class PeopleTold(_Event, kw_only=True, tag="people"):
 
 
 class LinkTold(_Event, kw_only=True, tag="link"):
-    """The way to the agent opened, broke, or was given up."""
+    """The connection to the agent was opened, lost or given up."""
 
     link: Link
 

@@ -22,20 +22,20 @@ def as_document(model: ConversationModel, kind: str) -> bytes:
 
 
 def file_name(model: ConversationModel) -> str:
-    """A name for the file, made of the title."""
+    """A file name made from the title."""
     words = _NO_NAME.sub("-", (model.title or model.id or "conversation").lower()).strip("-")
     return words[:60] or "conversation"
 
 
 def as_markdown(model: ConversationModel) -> str:
-    """The conversation to read: who said what, what was done, what was decided."""
+    """The conversation for people: messages, tool calls and decisions."""
     head = [f"# {model.title or 'Conversation'}", "", f"{model.agent}, {model.cwd}, session `{model.id}`"]
     parts = [part for entry in model.entries if (part := "\n".join(_told(entry, model)).strip())]
     return "\n\n".join(["\n".join(head), *parts]) + "\n"
 
 
 def as_json(model: ConversationModel) -> bytes:
-    """The conversation for programs: its entries in order, each with its kind, and what else is known."""
+    """The conversation for programs: its entries in order, each with its kind, and further facts."""
     told = {
         "session": model.id,
         "cwd": model.cwd,

@@ -1,4 +1,4 @@
-"""What a person can ask for at a screen; whoever drives the session carries it out."""
+"""The requests that a person can make at a screen; the driver of the session carries them out."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,58 +11,58 @@ class _Intent(Bare, kw_only=True, tag_field="intent"):
 
 
 class GivePrompt(_Intent, kw_only=True, tag="prompt"):
-    """Send a prompt: at once where the agent is idle, else behind those that wait."""
+    """Send a prompt: at once if the agent is idle, else after the waiting ones."""
 
     prompt: Sequence[s.ContentBlock]
-    is_steering: bool = False  # send it into the turn that runs
+    is_steering: bool = False  # send it into the running turn
 
 
 class CancelTurn(_Intent, kw_only=True, tag="cancel"):
-    """End the turn that runs."""
+    """Cancel the running turn."""
 
 
 class AnswerQuestion(_Intent, kw_only=True, tag="answer"):
     """Answer an open question: with the id of a choice, or with the values of a form."""
 
     id: str
-    choice: str | None = None  # None: no answer, which means no
+    choice: str | None = None  # None: no answer, which counts as no
     content: Mapping[str, s.ElicitationContentValue] | None = None
 
 
 class SetMode(_Intent, kw_only=True, tag="set_mode"):
-    """Have the session in another mode."""
+    """Change the session's mode."""
 
     mode: str
 
 
 class SetOption(_Intent, kw_only=True, tag="set_option"):
-    """Give an option of the session another value."""
+    """Change an option of the session."""
 
     id: str
     value: str | bool
 
 
 class EditWaiting(_Intent, kw_only=True, tag="edit"):
-    """Give a prompt that waits other words."""
+    """Edit a waiting prompt."""
 
     id: str
     prompt: Sequence[s.ContentBlock]
 
 
 class DropWaiting(_Intent, kw_only=True, tag="drop"):
-    """Have a prompt wait no longer, and never be sent."""
+    """Drop a waiting prompt."""
 
     id: str
 
 
 class SetTitle(_Intent, kw_only=True, tag="set_title"):
-    """Give the session another title."""
+    """Change the session's title."""
 
     title: str
 
 
 class TypeInto(_Intent, kw_only=True, tag="type"):
-    """Type something into the terminal of a command of the person's own."""
+    """Type into the terminal of a user's command."""
 
     terminal_id: str
     text: str

@@ -1,4 +1,4 @@
-"""The nouns of the model: what a conversation consists of beside its transcript."""
+"""The parts of a conversation besides its transcript."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -20,11 +20,11 @@ class QuestionChoice(Bare, kw_only=True):
     id: str
     label: str
     allows: bool = False
-    scope: str = "once"  # how far it reaches
+    scope: str = "once"  # how long it holds
 
 
 class PendingQuestion(Bare, kw_only=True):
-    """Something a person has to decide; every text in it can be shown as it is."""
+    """A question to a person; every text in it is safe to show."""
 
     id: str
     kind: QuestionKind
@@ -33,18 +33,18 @@ class PendingQuestion(Bare, kw_only=True):
     choices: Sequence[QuestionChoice] = ()
     warnings: Sequence[str] = ()
     detail: str = ""  # such as a diff
-    is_claim: bool = False  # the agent says so, and nobody can check it
+    is_claim: bool = False  # the agent's own claim, which cannot be checked
     tool_call_id: str = ""
     form: s.ElicitationSchema | None = None
     url: str = ""
 
 
 class WaitingPrompt(Bare, kw_only=True):
-    """A prompt that is sent once those before it are answered."""
+    """A prompt that is sent once the earlier ones are answered."""
 
     id: str
     prompt: Sequence[s.ContentBlock]
-    author: str = ""  # nobody: the person at this screen
+    author: str = ""  # empty: the person at this screen
     is_editable: bool = True
 
 
@@ -57,7 +57,7 @@ class Participant(Bare, kw_only=True):
 
 
 class Link(Bare, kw_only=True):
-    """The way to the agent: whether it is open, since when, and if not, why and what to do."""
+    """The connection to the agent: whether it is open, since when, and if not, why and what to do."""
 
     kind: LinkKind = "starting"
     since: float | None = None
@@ -66,56 +66,56 @@ class Link(Bare, kw_only=True):
 
 
 class ConversationState(Bare, kw_only=True):
-    """What a person has to know first."""
+    """The state of a conversation in one value."""
 
     kind: Literal["idle", "working", "asking", "broken"] = "idle"
     since: float | None = None  # working: when the turn began
-    on: str = ""  # working: on what
+    on: str = ""  # working: the activity
     count: int = 0  # asking: how many questions are open
-    why: str = ""  # broken: what happened
+    why: str = ""  # broken: the reason
 
 
 class SettledQuestion(Bare, kw_only=True):
-    """What was decided; it stays in the transcript, where it was decided."""
+    """A decision, at its place in the transcript."""
 
     title: str
     text: str = ""
     answer: str = ""  # in words
-    allowed: bool | None = None  # None: the question was withdrawn, or is none of yes and no
+    allowed: bool | None = None  # None: the question was withdrawn, or has no yes and no
     why: str = ""
     tool_call_id: str = ""
 
 
 class OwnCommand(Bare, kw_only=True):
-    """A command that the person ran; the agent knows nothing of it unless it is told."""
+    """A command that the user ran; the agent does not know of it unless its output is sent."""
 
     terminal_id: str
     command: str
 
 
-ShownEntry = Entry | SettledQuestion | OwnCommand  # what a person reads, in order
+ShownEntry = Entry | SettledQuestion | OwnCommand  # the entries in order
 
 
 class Span(Struct):
-    """From when to when something was going on, as far as events told their times."""
+    """The first and the last time of an entry, as far as events carry times."""
 
     began: float | None = None
     ended: float | None = None
 
     def told(self, at: float | None) -> None:
-        """Something was told of it at this time."""
+        """Note an event at this time."""
         self.began, self.ended = at if self.began is None else self.began, self.ended if at is None else at
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None where that is not known."""
+        """The duration; None if it is unknown."""
         return None if self.began is None or self.ended is None else self.ended - self.began
 
 
 class ModelChange(Struct, frozen=True):
-    """What an event changed: parts of the model, entries of the transcript, terminals by their ids."""
+    """The changes of an event: parts of the model, entries of the transcript, terminals by id."""
 
     parts: frozenset[ModelPart] = frozenset()
     entries: Sequence[ShownEntry] = ()
     terminals: Sequence[str] = ()
-    is_new: bool = False  # the transcript began anew: everything is to be painted
+    is_new: bool = False  # the transcript was restarted: repaint everything

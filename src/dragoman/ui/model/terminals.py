@@ -1,11 +1,11 @@
-"""Terminals of a conversation: what is on the screen of each, in cells, and how it ended."""
+"""The terminals of a conversation: the cells on the screen of each, and how it ended."""
 
 from ... import schema as s
 from ...foundation.terminal.canvas import ScreenRow
 from ...foundation.terminal.emulator import TerminalEmulator
 from .agent_terminals import Printed
 
-MOST = 64  # terminals that are kept; of those that ended the oldest go first
+MOST = 64  # terminals that are kept; the oldest ended ones are dropped first
 MAX_COMMAND = 16_000  # characters
 
 
@@ -20,7 +20,7 @@ class TerminalView:
 
     @property
     def rows(self) -> list[ScreenRow]:
-        """Its rows, those that have scrolled away first, without the blank ones at the end."""
+        """Its rows, first those scrolled away, without the blank ones at the end."""
         rows = self.screen.rows
         while rows and not rows[-1].text.strip():
             rows.pop()
@@ -28,7 +28,7 @@ class TerminalView:
 
     @property
     def text(self) -> str:
-        """What is on it, without colours; a line that was too long for a row is one line."""
+        """Its text, without colours; a wrapped line is one line."""
         parts = list[str]()
         for row in self.rows:
             parts.append(row.text if row.continues else f"{row.text.rstrip()}\n")
@@ -36,7 +36,7 @@ class TerminalView:
 
     @property
     def is_failed(self) -> bool:
-        """Whether its command has ended and did not succeed."""
+        """Whether its command has failed."""
         return self.status is not None and bool(self.status.exit_code or self.status.signal)
 
 
@@ -47,7 +47,7 @@ class TerminalTable:
         self.views: dict[str, TerminalView] = {}
 
     def begin(self, view: TerminalView) -> bool:
-        """Have a further terminal; one that is there stays."""
+        """Add a terminal; an existing one stays."""
         if view.id in self.views:
             return False
         self.views[view.id] = view
@@ -57,28 +57,28 @@ class TerminalTable:
         return True
 
     def print(self, id: str, text: str) -> bool:
-        """Draw what a command has printed; without a terminal of that id nothing happens."""
+        """Draw a command's output; ignored if there is no terminal with this id."""
         if (view := self.views.get(id)) is None or not text:
             return False
         view.screen.feed(text)
         return True
 
     def size(self, id: str, columns: int, rows: int) -> bool:
-        """Give a terminal another size."""
+        """Resize a terminal."""
         if (view := self.views.get(id)) is None:
             return False
         view.screen.resize(columns, rows)
         return True
 
     def end(self, id: str, status: s.TerminalExitStatus | None) -> bool:
-        """A command has ended."""
+        """Note the end of a command."""
         if (view := self.views.get(id)) is None:
             return False
         view.is_over, view.status = True, status
         return True
 
     def told(self, printed: Printed, command: str) -> bool:
-        """Take in what an agent tells of a terminal of its own, in an update of a tool call."""
+        """Apply an agent's report about its own terminal, from a tool call update."""
         is_new = self.begin(TerminalView(printed.id, command))
         has_printed = self.print(printed.id, printed.text)
         has_ended = printed.ended is not None and self.end(printed.id, printed.ended)
