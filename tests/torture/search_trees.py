@@ -77,7 +77,9 @@ def compare_with_naive_search(count: int) -> None:
                     expected[str(number)] = lines
             *hits, looked = found(SearchRequest(str(root), str(root), "", pattern, ignore_case))
             assert isinstance(looked, SearchCounts) and looked.done and looked.files == len(written)
-            assert {Path(h.path).name: [n for n, _ in h.lines] for h in hits if isinstance(h, FileMatches)} == expected
+            assert {
+                Path(h.path).name: [n for n, _ in h.lines] for h in hits if isinstance(h, FileMatches)
+            } == expected
 
     compare()
 
@@ -160,7 +162,9 @@ def compare_with_git(count: int) -> None:
                 ours = {os.path.relpath(path, root) for path in files(str(root), str(root), SearchCounts())}
                 assert ours == expected, (ignored, excluded)
                 for below in [each for each in NAMES if (root / each).is_dir()]:
-                    inside = {os.path.relpath(each, root) for each in files(str(root / below), str(root), SearchCounts())}
+                    inside = {
+                        os.path.relpath(each, root) for each in files(str(root / below), str(root), SearchCounts())
+                    }
                     assert inside >= {name for name in expected if name.startswith(f"{below}/")}
 
         compare()

@@ -27,8 +27,8 @@ from .agents.processes import Idleness, Processes
 from .agents.upstream import Hosted
 from .chores import Chore, GatewayChores
 from .log import summary
-from .log.engine import DamagedLog, Engine, EngineFailure, Lease
 from .log.clock import IncreasingClock
+from .log.engine import DamagedLog, Engine, EngineFailure, Lease
 from .log.records import changed, members, raw
 from .log.retention import EVERY, ROUND, SOON, Expiry, Retention, forget_session
 from .log.session_facts import MAX_STATED, MEMBER, Detached, ListedSession, SessionFacts

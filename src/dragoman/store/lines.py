@@ -133,9 +133,7 @@ class Head(Struct, rename="camel", omit_defaults=True):
                 self.turn, self.since = event.turn, self.last
                 if self.title is None:
                     self.title = first_words(event.prompt)
-            case TurnEnded() if (
-                event.turn == self.turn
-            ):  # an abandoned turn ends after the next has begun
+            case TurnEnded() if event.turn == self.turn:  # an abandoned turn ends after the next has begun
                 self.turn = None
             case Titled():
                 self.title, self.is_named = event.title, True

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ...foundation.documents import Json
 from ..context.history import ModelReply, ToolUse, size
-from .port import CallGrew, CallStarted, Event, Finished, ModelRequest, TextDelta, Stop, Thought, TokenUsage
+from .port import CallGrew, CallStarted, Event, Finished, ModelRequest, Stop, TextDelta, Thought, TokenUsage
 
 
 class _Call(Struct, frozen=True):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ...errors import Error
 from ...foundation.programs import own_command, own_environment
-from .messages import MOST_FOUND, FileMatches, SearchCounts, Message, SearchRefused, SearchRequest
+from .messages import MOST_FOUND, FileMatches, Message, SearchCounts, SearchRefused, SearchRequest
 
 PATIENCE = 30.0  # seconds
 PORTION = 256 * 1024  # bytes read at once

@@ -9,7 +9,7 @@ import msgspec
 
 from ...host.trees.walking import files, fitting
 from .lines import Matcher, Unsearchable
-from .messages import FileMatches, SearchCounts, Message, SearchRefused, SearchRequest
+from .messages import FileMatches, Message, SearchCounts, SearchRefused, SearchRequest
 
 LONGEST = 60  # seconds after which the process ends itself, in case its parent is gone
 EVERY = 0.5  # seconds between reports of its progress

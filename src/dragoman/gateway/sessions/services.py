@@ -7,8 +7,8 @@ from ..access.budget import GatewayBudget
 from ..access.limits import Limits
 from ..access.workspaces import Workspaces
 from ..agents.processes import Processes
-from ..log.engine import Engine
 from ..log.clock import IncreasingClock
+from ..log.engine import Engine
 from ..log.session_facts import SessionFacts
 from ..metrics import Metrics
 

@@ -11,9 +11,7 @@ from ..disk import content, opened
 from . import globs
 
 MAX_RULES = 1024 * 1024  # bytes of a .gitignore that are read
-FLAGS = (
-    os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
-)  # opening a pipe must not block
+FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW  # opening a pipe must not block
 _WILD = re.compile(r"[*?\[\\]")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ...addresses import Origin
 from ...display import quoted, visible
 from ...operations import Operation
-from .matching import Relevance, Circumstances, Rule, ParsedOperation
+from .matching import Circumstances, ParsedOperation, Relevance, Rule
 from .rules import Rules
 
 _NAMES = {

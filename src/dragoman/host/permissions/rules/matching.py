@@ -10,7 +10,7 @@ from ...addresses import Origin, origin
 from ...operations import Execute, FileOperation, McpTool, NetworkAccess, Operation
 from ...protected import folded
 from ...variables import is_harmless
-from .bans import ReadCommand, host_might_fit, folded_name, loosely, program_fits, word_fits
+from .bans import ReadCommand, folded_name, host_might_fit, loosely, program_fits, word_fits
 from .patterns import Budget, name_fits, path_fits, text_fits
 from .programs import covers
 

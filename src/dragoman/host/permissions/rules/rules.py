@@ -37,7 +37,7 @@ from ...addresses import Origin, host_pattern
 from ...disk import content, opened
 from ...display import visible
 from ...operations import KINDS, Operation
-from .matching import Circumstances, Effect, Rule, ParsedOperation
+from .matching import Circumstances, Effect, ParsedOperation, Rule
 from .patterns import MAX_PATTERN, alternatives, complaint, expanded
 from .programs import why_not_open
 
