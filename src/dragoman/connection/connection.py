@@ -61,8 +61,7 @@ class Connection:
         self._context = copy_context()
         self._over: asyncio.Future[None] = self._loop.create_future()  # the peer has hung up
         self._ending = Cleanup(self._wind_down)
-        # our calls, and the functions that take their answers
-        self._waiting: dict[int, Callable[[Reply], None]] = {}
+        self._waiting: dict[int, Callable[[Reply], None]] = {}  # our calls, and what takes their answers
         self._deadlines = Deadlines(self._loop, self._expire)  # of our calls that have a deadline
         self.incoming: dict[int, IncomingRequest] = {}  # the peer's calls that are being answered, by their keys
         self.passing = PassedOn()
