@@ -196,6 +196,22 @@ async def test_a_socket_that_lost_a_frame_is_closed_and_can_be_taken_up(text):
             assert second.response.headers["last-event-id"] == "1"
 
 
+async def test_a_client_that_does_not_get_the_headers_of_our_answer_is_served_without_resuming():
+    agents = endpoint(Testy)
+
+    async def dropping(scope, receive, send):  # as some servers and proxies do
+        async def forward(event):
+            await send({**event, "headers": []} if event["type"] == "websocket.accept" else event)
+
+        await agents(scope, receive, forward)
+
+    async with asyncio.timeout(10), listening(dropping) as server:
+        async with connect(await dial_websocket(server.url(websocket=True))) as client:
+            session = await client.new_session("/")
+            assert (await session.prompt("echo hello")).stop_reason == "end_turn"
+        await agents.close()
+
+
 async def test_a_peer_that_does_not_number_its_frames_gets_a_plain_wire():
     async with (
         asyncio.timeout(10),

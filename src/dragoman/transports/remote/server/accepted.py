@@ -17,7 +17,7 @@ from ....errors import ConnectionClosed
 from ....framing import one_line
 from ... import LOW_WATER, Hear
 from ..addresses import LAST_WORDS
-from ..replay import ACKNOWLEDGE_EVERY, Receipt
+from ..replay import ACKNOWLEDGE_EVERY, Receipt, read_number
 from ..routing import MessageHead, head_of
 from .stream import Stream, StreamClaim
 
@@ -213,6 +213,14 @@ class AcceptedTransport:
             self._pending.extend((frame, None) for frame in frames)
         if gap:
             raise gap
+
+    def notice_numbers(self, first: bytes) -> None:
+        """Look for a number at a frame: without one at the first, the client does not know that it may resume.
+
+        Some servers and proxies drop the headers with which we accept a WebSocket.
+        """
+        if self.resumes and not self._has_spoken and read_number(first.partition(b" ")[0]) is None:
+            self.resumes, self._grace = False, 0
 
     def _took_in(self, size: int) -> None:
         if self.heard.add(size) and self.resumes:

@@ -177,6 +177,8 @@ async def _hear_frames(wire: AcceptedTransport, reader: StreamClaim, receive: Re
         frames = event.get("frames") or []
         if (text := event.get("text")) is not None:
             frames = [text.encode("utf-8", "surrogatepass")]
+        if frames:
+            wire.notice_numbers(frames[0])
         if frames and wire.resumes:
             wire.accept_numbered(frames)
         for frame in frames if not wire.resumes else ():
