@@ -52,6 +52,7 @@ class SessionTools:
         self._opening = asyncio.Lock()
         self._is_open = False
         self._following: asyncio.Task[None] | None = None
+        self._is_behind = False  # a server has changed its prompts
 
     async def __aenter__(self) -> Self:
         async with self._opening:
@@ -185,12 +186,16 @@ class SessionTools:
 
     def _note_change(self, kind: str) -> None:
         """Tools are learned when they are used again; slash commands at once, for the user sees them."""
-        if kind == "prompts" and self._is_open and (self._following is None or self._following.done()):
-            self._following = own(self._follow(), "slash commands of MCP servers")
+        if kind == "prompts" and self._is_open:
+            self._is_behind = True
+            if self._following is None or self._following.done():
+                self._following = own(self._follow(), "slash commands of MCP servers")
 
     async def _follow(self) -> None:
         with contextlib.suppress(ConnectionClosed):
-            await self.refresh()
+            while self._is_behind:  # prompts may change again while they are learned
+                self._is_behind = False
+                await self.refresh()
 
     # The servers
 
