@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "dragoman"
 # The most lines a package or module may have.  Lower a number when you can; `foundation/documents.py` has types for
 # JSON whose shape is not known, `object` says that nothing is known of a value.
 CEILINGS = {
-    "bridges": 182,
+    "bridges": 56,
     "mcp": 35,
     "host": 35,
     "schema": 33,
@@ -54,8 +54,8 @@ def test_no_package_says_any_more_often_than_before() -> None:
     assert not {name: count for name, count in found.items() if count > CEILINGS.get(name, OTHERWISE)}
 
 
-def test_the_ceilings_of_all_but_the_bridges_are_below_400_lines_together() -> None:
-    assert sum(count for name, count in CEILINGS.items() if name != "bridges") < 400
+def test_the_ceilings_are_below_450_lines_together() -> None:
+    assert sum(CEILINGS.values()) < 450
 
 
 def test_a_package_that_is_gone_has_no_ceiling() -> None:

@@ -13,6 +13,7 @@ from dragoman.bridges.claude.messages.markers import printed, visible
 from dragoman.bridges.claude.messages.updates import MessageTranslator
 from dragoman.bridges.claude.tools.outcome import fenced, outcome
 from dragoman.bridges.claude.tools.partial import partial_object
+from dragoman.bridges.claude.tools.plans import Tasks
 from dragoman.bridges.claude.tools.shown import shown
 
 CWD = "/work"
@@ -170,6 +171,15 @@ def test_a_broken_connection_is_told_to_clients_that_have_notices_and_to_no_othe
     translator.system.notices = True
     (notice,) = translator.updates(retry)
     assert isinstance(notice, s.Notice) and "the connection broke" in notice.title
+
+
+def test_tasks_become_the_plan_from_the_texts_of_their_results_too() -> None:
+    tasks = Tasks()
+    tasks.done("TaskCreate", {"subject": "Read"}, "Task #7 created successfully: Read")
+    plan = tasks.done("TaskUpdate", {"taskId": "7", "status": "completed"}, None)
+    assert plan and [(entry.content, entry.status) for entry in plan.entries] == [("Read", "completed")]
+    plan = tasks.done("TaskList", {}, [{"type": "text", "text": "#7 [completed] Read\n#8 [pending] Write"}])
+    assert plan and [entry.content for entry in plan.entries] == ["Read", "Write"]
 
 
 def test_a_rate_limit_is_told_with_the_usage() -> None:

@@ -298,7 +298,7 @@ class ClaudeAgent(Agent):
         return ended.stop_reason
 
     @extension("_session/steering")
-    async def steer(self, params: Message) -> Message:
+    async def steer(self, params: Any) -> Message:
         """Add a message to the running turn; if none runs, the client has to send a prompt."""
         try:
             request = msgspec.convert(params, s.PromptRequest)

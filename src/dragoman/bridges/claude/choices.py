@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ... import schema as s
+from ...foundation.documents import Document, Json, members
+from .tools.shown import objects, words
 
 MODES = {
     "auto": ("Auto", "Claude decides which actions are safe; it asks about the others"),
@@ -25,23 +26,21 @@ TOLD = {
 MODEL, MODE, EFFORT, AGENT = "model", "mode", "effort", "agent"
 BUILT_IN_AGENTS = {"claude", "Explore", "general-purpose", "Plan", "statusline-setup", "output-style-setup"}
 
-Model = Mapping[str, Any]
+Model = Mapping[str, Json]
 
 
 class Choices:
     """The available choices, as the program listed them at its start, and the current ones."""
 
-    def __init__(self, told: Mapping[str, Any], settings: Mapping[str, Any], *, bypass: bool) -> None:
-        self._models = [
-            model for model in told.get("models") or [] if isinstance(model, dict) and model.get("value")
-        ]
+    def __init__(self, told: Mapping[str, Json], settings: Mapping[str, Json], *, bypass: bool) -> None:
+        self._models = [model for model in objects(told.get("models")) if model.get("value")]
         self._agents = [
             str(agent["name"])
-            for agent in told.get("agents") or []
-            if isinstance(agent, dict) and agent.get("name") and agent["name"] not in BUILT_IN_AGENTS
+            for agent in objects(told.get("agents"))
+            if agent.get("name") and agent["name"] not in BUILT_IN_AGENTS
         ]
         self._bypass = bypass
-        effective, applied = (_object(settings.get(name)) for name in ("effective", "applied"))
+        effective, applied = (members(settings.get(name)) for name in ("effective", "applied"))
         self.model = self._in_use(str(applied.get("model") or ""))
         effort = str(effective.get("effortLevel") or DEFAULT)
         self.effort = effort if effort in self._efforts() else DEFAULT
@@ -79,7 +78,7 @@ class Choices:
         if self.effort not in self._efforts():
             self.effort = DEFAULT
 
-    def model_state(self) -> dict[str, Any] | None:
+    def model_state(self) -> Document | None:
         """The models for clients without config options."""
         if not self._models:
             return None
@@ -94,7 +93,7 @@ class Choices:
             _select(MODE, "Mode", "mode", self.mode, [(m.id, m.name, m.description) for m in self.modes()])
         ]
         if self._models:
-            models = [(str(m["value"]), _name(m), m.get("description")) for m in self._listed()]
+            models = [(str(m["value"]), _name(m), words(m, "description") or None) for m in self._listed()]
             found.append(_select(MODEL, "Model", "model", self.model, models))
         if len(efforts := self._efforts()) > 1:
             levels = [(level, "xHigh" if level == "xhigh" else level.capitalize(), None) for level in efforts]
@@ -113,7 +112,7 @@ class Choices:
 
     def _efforts(self) -> list[str]:
         levels = self._info().get("supportedEffortLevels") if self._info().get("supportsEffort") else None
-        return [DEFAULT, *map(str, levels or ())]
+        return [DEFAULT, *(str(level) for level in (levels if isinstance(levels, list) else ()))]
 
     def _info(self) -> Model:
         return next((model for model in self._models if model["value"] == self.model), {})
@@ -130,10 +129,6 @@ def _select(
     return s.SessionConfigSelect(
         id=id, name=name, description=TOLD[id], category=category, current_value=value, options=options
     )
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _name(model: Model) -> str:

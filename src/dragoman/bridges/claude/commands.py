@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ... import schema as s
+from ...foundation.documents import Json
 
 # Commands that need Claude's own terminal, or for which the protocol has another way.
 LEFT_OUT = {
@@ -29,7 +29,7 @@ USAGE_COMMAND = s.AvailableCommand(name="usage", description="Show what this ses
 
 
 def available_commands(
-    told: Sequence[Mapping[str, Any]], terminal_only: Sequence[str] = ()
+    told: Sequence[Mapping[str, Json]], terminal_only: Sequence[str] = ()
 ) -> list[s.AvailableCommand]:
     """The commands that work in a client; each name once."""
     found = {command.name: command for command in (MCP_COMMAND, USAGE_COMMAND)}

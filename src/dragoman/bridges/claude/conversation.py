@@ -25,6 +25,7 @@ from ...errors import (
     MissingExtra,
     ResourceNotFound,
 )
+from ...foundation.documents import Json
 from ...foundation.owning import finish, own
 from ...roles import offered
 from .choices import Choices
@@ -34,8 +35,8 @@ from .messages.outcomes import Counts, Ended, Failure, counts_of, ended, failure
 from .messages.prompts import Block
 from .messages.updates import MessageTranslator
 from .program.launch import ClaudeLaunch
-from .program.running import ClaudeProgram, Message, ProgramError
-from .tools.shown import objects
+from .program.running import REQUEST_TIMEOUT, ClaudeProgram, Message, ProgramError
+from .tools.shown import objects, strings, words
 
 log = logging.getLogger("dragoman")
 
@@ -66,8 +67,8 @@ class ClaudeConversation:
     ) -> None:
         self.session, self.launch, self.translator = session, launch, translator
         self.choices = Choices({}, {}, bypass=launch.bypass)
-        self.commands: Sequence[Mapping[str, Any]] = ()
-        self.account: Mapping[str, Any] = {}
+        self.commands: Sequence[Mapping[str, Json]] = ()
+        self.account: Mapping[str, Json] = {}
         self.terminal_only: Sequence[str] = ()  # commands that work in Claude's own terminal only
         self.patience = 25.0  # seconds for a program to stop its turn before it is ended
         self._answers, self._told, self._announce = answers, told, announce
@@ -130,7 +131,7 @@ class ClaudeConversation:
         told = {name: options[name] for name in ("agents", "skills") if options.get(name)}
         return {"hooks": None, "supportedDialogKinds": [], **told}
 
-    def _adopt(self, told: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    def _adopt(self, told: Mapping[str, Json], settings: Mapping[str, Json]) -> None:
         """Apply the program's report about itself and its settings."""
         self.choices = Choices(told, settings, bypass=self.launch.bypass)
         self.commands = objects(told.get("commands"))
@@ -158,9 +159,9 @@ class ClaudeConversation:
             for update in [*self.translator.unsettled(), *self.translator.system.interrupted()]:
                 await self.session.update(update)
 
-    async def request(self, subtype: str, **members: Any) -> Message:
+    async def request(self, subtype: str, **members: Json) -> Message:
         """Make a request of the running program."""
-        return await (await self.start()).request(subtype, **members)
+        return await (await self.start()).request(subtype, timeout=REQUEST_TIMEOUT, **members)
 
     # Prompts
 
@@ -232,7 +233,7 @@ class ClaudeConversation:
         """End the prompt that a result answers; a result of the program's own work ends none."""
         now = counts_of(result)
         spent, self._spent = spent_since(self._spent, now), now
-        ids = {*(result.get("user_message_uuids") or []), result.get("user_message_uuid")}
+        ids = {*strings(result.get("user_message_uuids")), words(result, "user_message_uuid") or None}
         for waiting in self._waiting:
             if not ids & waiting.owed and not (ids <= {None} and not result.get("origin")):
                 continue
@@ -246,15 +247,15 @@ class ClaudeConversation:
                     waiting.outcome.exception()
             return
 
-    async def _mode_changed(self, mode: Any) -> None:
+    async def _mode_changed(self, mode: Json) -> None:
         if isinstance(mode, str) and mode != self.choices.mode:
             self.choices.mode = mode
             await self.tell_mode()
 
-    async def _commands_changed(self, commands: Any, terminal_only: Any) -> None:
+    async def _commands_changed(self, commands: Json, terminal_only: Json) -> None:
         before = (self.commands, self.terminal_only)
         self.commands = objects(commands)
-        self.terminal_only = [str(name) for name in terminal_only or []]
+        self.terminal_only = strings(terminal_only)
         if before != (self.commands, self.terminal_only):
             await self._announce()
 
@@ -303,7 +304,7 @@ def _died(why: Exception) -> Exception:
 
 
 @contextlib.contextmanager
-def _secret_file(content: Mapping[str, Any]) -> Iterator[str]:
+def _secret_file(content: Mapping[str, Json]) -> Iterator[str]:
     """A file that only the user can read, kept for as long as the program needs it."""
     with tempfile.NamedTemporaryFile(prefix="dragoman-mcp-", suffix=".json") as file:
         os.fchmod(file.fileno(), 0o600)

@@ -8,16 +8,20 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ... import schema as s
 from ...errors import InvalidParams, MissingExtra, ResourceNotFound
+from ...foundation.documents import members
 from .messages.markers import NO_ANSWER
 from .program.launch import INSTALL, config_directory
 from .program.running import Message
 from .titles import shortened
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import SDKSessionInfo, SessionMessage
 
 PAGE = 1000  # sessions in one answer
 _CURSOR = re.compile(r"offset:(\d{1,9})")
@@ -61,8 +65,8 @@ def transcript(id: str, cwd: str) -> list[Message]:
     return found
 
 
-def _is_filler(message: Any) -> bool:
-    said = message.message if isinstance(message.message, dict) else {}
+def _is_filler(message: "SessionMessage") -> bool:
+    said = members(message.message)
     content = said.get("content")
     blocks = content if isinstance(content, list) else []
     texts = [block.get("text") for block in blocks if isinstance(block, dict)]
@@ -123,7 +127,7 @@ def _lines(file: Path) -> Iterator[Message]:
                 yield entry
 
 
-def _when(info: Any) -> str:
+def _when(info: "SDKSessionInfo") -> str:
     return datetime.fromtimestamp(info.last_modified / 1000, UTC).isoformat().replace("+00:00", "Z")
 
 

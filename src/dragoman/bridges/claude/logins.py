@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -10,8 +9,9 @@ from msgspec import Struct
 
 from ... import schema as s
 from ...errors import InvalidParams, InvalidRequest, MethodNotFound
+from ...foundation.documents import Document, Json
 from ...foundation.programs import own_command
-from .tools.shown import Input
+from .tools.shown import Input, words
 
 META = "terminal-auth"
 IDENTITY = "_auth/status_update"
@@ -98,7 +98,7 @@ def gateway_login(params: s.AuthenticateRequest) -> ClaudeProvider:
     return checked_provider(GATEWAYS[params.method_id], given.get("baseUrl"), given.get("headers") or {})
 
 
-def checked_provider(api_type: str, base_url: Any, headers: Any) -> ClaudeProvider:
+def checked_provider(api_type: str, base_url: Json, headers: Json) -> ClaudeProvider:
     """The provider in a client's request; raises InvalidParams if it could not be used."""
     if api_type not in API_TYPES:
         raise InvalidParams(f"Claude has no API of type {api_type!r}: it is one of {', '.join(API_TYPES)}")
@@ -154,12 +154,15 @@ def status_of(account: Input) -> s.AuthStatusResponse:
         return s.AuthStatusResponse(state="unauthenticated")
     label = str(account.get("email") or source)
     entry = s.AuthAccount(
-        label=label, active=True, email=account.get("email"), organization=account.get("organization")
+        label=label,
+        active=True,
+        email=words(account, "email") or None,
+        organization=words(account, "organization") or None,
     )
     return s.AuthStatusResponse(state="authenticated", accounts=[entry])
 
 
-def identity(account: Input, provider: ClaudeProvider | None) -> dict[str, Any] | None:
+def identity(account: Input, provider: ClaudeProvider | None) -> Document | None:
     """Who pays for the model, for clients that show it; None if the program does not report it."""
     if provider:
         return {"kind": "gateway", "label": "Custom model gateway", "detail": urlsplit(provider.base_url).netloc}

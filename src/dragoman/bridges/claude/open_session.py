@@ -1,13 +1,13 @@
 """An open session with all its parts: the conversation, its questions, its MCP servers."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec.structs import replace
 
 from ... import schema as s
 from ...agent.turn import AgentSession, new_id
 from ...errors import InvalidParams, RpcError
+from ...foundation.documents import Json, members
 from ...foundation.owning import own
 from ...roles import offered
 from .choices import DEFAULT
@@ -20,7 +20,7 @@ from .program.running import Message, ProgramError
 from .questions import ClaudeQuestions
 from .requests import Raw, wants_raw
 from .titles import SessionTitle
-from .tools.shown import ACP
+from .tools.shown import ACP, strings
 
 RAW = "_claude/sdkMessage"
 
@@ -31,7 +31,7 @@ class OpenSession:
     def __init__(self, session: AgentSession, launch: ClaudeLaunch, *, lent: bool, raw: Raw) -> None:
         self.session, self._raw = session, raw
         offers = session.client.offers
-        forbidden = launch.options.get("disallowedTools") or ()
+        forbidden = strings(launch.options.get("disallowedTools"))
         tools = (
             [tool for tool in lendable(offers) if tool not in forbidden] if lent and launch.builtin_tools else []
         )
@@ -143,7 +143,7 @@ class OpenSession:
 
     async def _mcp_message(self, request: Message) -> Message:
         """Answer an MCP message through our own server, or through one in the client."""
-        name, message = str(request.get("server_name")), request.get("message") or {}
+        name, message = str(request.get("server_name")), members(request.get("message"))
         if name == NAME and self._server:
             answer = await self._server.answer(message)
         elif name in self._by_name:
@@ -152,15 +152,16 @@ class OpenSession:
             answer = _error(message, -32601, f"there is no MCP server {name!r}")
         return {"mcp_response": answer or {"jsonrpc": "2.0", "result": {}}}
 
-    async def _relayed(self, server_id: str, message: Mapping[str, Any]) -> Message:
+    async def _relayed(self, server_id: str, message: Mapping[str, Json]) -> Message:
         """Pass a message on to an MCP server in the client, which does not receive notifications."""
         if message.get("id") is None:
             return {}
+        params = message.get("params")
         asked = s.MessageMcpRequest(
             server_id=server_id,
             request_id=new_id("mcp"),
             method=str(message["method"]),
-            params=message.get("params"),
+            params=None if params is None else members(params),
         )
         try:
             answer = await self.session.client.message_mcp(asked)
@@ -180,7 +181,7 @@ def translator_for(cwd: str, client: s.ClientCapabilities) -> MessageTranslator:
     return translator
 
 
-def _error(message: Mapping[str, Any], code: int, told: str) -> Message:
+def _error(message: Mapping[str, Json], code: int, told: str) -> Message:
     return {"jsonrpc": "2.0", "id": message.get("id"), "error": {"code": code, "message": told}}
 
 

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from ...errors import Error
+from ...foundation.documents import Json, members
 from .program.running import Message
 from .tools.shown import Input, objects
 
@@ -69,8 +69,8 @@ def mcp_report(told: Input) -> str:
     for server in _servers(told):
         state = str(server.get("status"))
         parts = [STATES.get(state, _plain(state))]
-        if isinstance(server.get("tools"), list):
-            parts.append(f"{len(server['tools'])} tools")
+        if isinstance(tools := server.get("tools"), list):
+            parts.append(f"{len(tools)} tools")
         if server.get("error"):
             parts.append(_plain(str(server["error"])[:MAX_ERROR]))
         lines.append(f"- **{_plain(str(server.get('name')))}**: {', '.join(parts)}")
@@ -79,13 +79,13 @@ def mcp_report(told: Input) -> str:
 
 def usage_report(told: Input) -> str:
     """The usage of a session, and the rest of the plan's limits."""
-    session, limits = _object(told.get("session")), _object(told.get("rate_limits"))
+    session, limits = members(told.get("session")), members(told.get("rate_limits"))
     lines = [f"Cost of this session: ${_number(session.get('total_cost_usd')):.4f}"]
-    for model, counts in _object(session.get("model_usage")).items():
-        used = [f"{int(_number(_object(counts).get(key))):,} {name}" for key, name in COUNTERS.items()]
+    for model, counts in members(session.get("model_usage")).items():
+        used = [f"{int(_number(members(counts).get(key))):,} {name}" for key, name in COUNTERS.items()]
         lines.append(f"- {_plain(model)}: {', '.join(used)}")
     for key, name in WINDOWS.items():
-        window = _object(limits.get(key))
+        window = members(limits.get(key))
         if window.get("utilization") is not None:
             resets = f", resets {_plain(str(window['resets_at']))}" if window.get("resets_at") else ""
             lines.append(f"- {name}: {_number(window['utilization']):.0f} % used{resets}")
@@ -104,11 +104,7 @@ def _servers(told: Input) -> list[Input]:
     return objects(told.get("mcpServers"))
 
 
-def _object(value: Any) -> Input:
-    return value if isinstance(value, dict) else {}
-
-
-def _number(value: Any) -> float:
+def _number(value: Json) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 

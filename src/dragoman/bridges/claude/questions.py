@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from ... import schema as s
 from ...errors import Error
+from ...foundation.documents import Document, members
 from ...roles import offered
 from .conversation import ClaudeConversation
 from .program.launch import config_directory
 from .program.running import Message
-from .tools.shown import Input, Shown, objects, shown, texts, words
+from .tools.shown import Input, Shown, objects, shown, strings, texts, words
 
 ONCE, ALWAYS, NO = "allow-once", "allow-with-updates", "reject"
 PLAN_MODES = {
@@ -37,7 +37,7 @@ class ClaudeQuestions:
 
     async def can_use_tool(self, request: Message) -> Message:
         """Answer whether a tool may run."""
-        name, given = str(request["tool_name"]), request.get("input") or {}
+        name, given = str(request["tool_name"]), members(request.get("input"))
         if name in self._lent:
             return {"behavior": "allow", "updatedInput": given}
         if name == "AskUserQuestion":
@@ -55,7 +55,7 @@ class ClaudeQuestions:
             return {
                 "behavior": "allow",
                 "updatedInput": given,
-                "updatedPermissions": suggested or _rule(name, given),
+                "updatedPermissions": list(suggested or _rule(name, given)),
             }
         return {"behavior": "deny", "message": REFUSED}
 
@@ -184,7 +184,7 @@ class ClaudeQuestions:
         return {"action": "decline" if isinstance(answer, s.ElicitationDecline) else "cancel"}
 
 
-def _server_of(name: str, request: Input) -> dict[str, Any] | None:
+def _server_of(name: str, request: Input) -> Document | None:
     """The MCP server of a tool, as the program reports it."""
     server = request.get("mcp_server")
     return {"claudeCode": {"toolName": name, "mcpServer": server}} if isinstance(server, dict) else None
@@ -235,7 +235,7 @@ def _told(update: Input) -> str:
         case "setMode":
             return "allow all edits during this session" if update.get("mode") == "acceptEdits" else ""
         case "addDirectories":
-            return f"allow access to {', '.join(map(str, update.get('directories') or []))}"
+            return f"allow access to {', '.join(strings(update.get('directories')))}"
         case "addRules" if update.get("behavior") == "allow":
             rules = objects(update.get("rules"))
             named = [
@@ -248,7 +248,7 @@ def _told(update: Input) -> str:
 
 def _rule(name: str, given: Input) -> Updates:
     """The rule that allows a tool from now on, where the program suggests none."""
-    rule: dict[str, Any] = {"toolName": name}
+    rule: Document = {"toolName": name}
     if name == "WebFetch" and (host := urlsplit(words(given, "url")).hostname):
         rule["ruleContent"] = f"domain:{host}"
     if name == "Skill" and words(given, "skill"):
@@ -272,11 +272,13 @@ def _plan_file(given: Input) -> str:
 
 
 def _form(questions: Sequence[Input]) -> s.ElicitationSchema:
-    fields: dict[str, Any] = {}
+    fields: dict[str, s.ElicitationPropertySchema] = {}
     for number, question in enumerate(questions):
         choices = [
             s.EnumOption(
-                const=words(choice, "label"), title=words(choice, "label"), description=choice.get("description")
+                const=words(choice, "label"),
+                title=words(choice, "label"),
+                description=words(choice, "description") or None,
             )
             for choice in objects(question.get("options"))
             if words(choice, "label")
@@ -300,7 +302,7 @@ def _answers(questions: Sequence[Input], given: Input) -> dict[str, str]:
     for number, question in enumerate(questions):
         value = given.get(f"question_{number}_custom") or given.get(f"question_{number}")
         if value:
-            answers[words(question, "question")] = value if isinstance(value, str) else ", ".join(map(str, value))
+            answers[words(question, "question")] = value if isinstance(value, str) else ", ".join(strings(value))
     return answers
 
 

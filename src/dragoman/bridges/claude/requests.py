@@ -2,17 +2,17 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from ... import schema as s
 from ...errors import InvalidParams
+from ...foundation.documents import Json
 from ...roles import offered
 from .program.launch import ClaudeLaunch, checked_options, may_bypass, server_config
 
 Opening = s.NewSessionRequest | s.LoadSessionRequest | s.ResumeSessionRequest | s.ForkSessionRequest
-Raw = bool | Sequence[Mapping[str, Any]]
+Raw = bool | Sequence[Mapping[str, Json]]
 
 
 def launch_of(params: Opening, client: s.ClientCapabilities, environment: Mapping[str, str]) -> ClaudeLaunch:
@@ -42,7 +42,7 @@ def launch_of(params: Opening, client: s.ClientCapabilities, environment: Mappin
     )
 
 
-def raw_messages(meta: Mapping[str, Any] | None) -> Raw:
+def raw_messages(meta: Mapping[str, Json] | None) -> Raw:
     """Whether the client wants the program's raw messages, or which of them."""
     claude = (meta or {}).get("claudeCode")
     wanted = claude.get("emitRawSDKMessages") if isinstance(claude, dict) else None
@@ -51,7 +51,7 @@ def raw_messages(meta: Mapping[str, Any] | None) -> Raw:
     return wanted is True
 
 
-def wants_raw(raw: Raw, message: Mapping[str, Any]) -> bool:
+def wants_raw(raw: Raw, message: Mapping[str, Json]) -> bool:
     """Whether a message is among the raw messages that the client wants."""
     if isinstance(raw, bool):
         return raw
@@ -67,7 +67,7 @@ def fingerprint(params: Opening) -> bytes:
     return b"\0".join([params.cwd.encode(), *servers])
 
 
-def _identity(params: Opening, options: Mapping[str, Any]) -> tuple[str | None, bool, str]:
+def _identity(params: Opening, options: Mapping[str, Json]) -> tuple[str | None, bool, str]:
     """The session to continue, whether to copy it, and the id."""
     match params:
         case s.LoadSessionRequest() | s.ResumeSessionRequest():
@@ -80,7 +80,7 @@ def _identity(params: Opening, options: Mapping[str, Any]) -> tuple[str | None, 
     return None, False, str(uuid.uuid4())
 
 
-def _system_prompt(params: Opening, meta: Mapping[str, Any]) -> tuple[str | None, str | None]:
+def _system_prompt(params: Opening, meta: Mapping[str, Json]) -> tuple[str | None, str | None]:
     """The text that replaces Claude's own instructions, and the text that is added to them."""
     if given := params.system_prompt:
         words = "\n".join(block.text for block in given.content if isinstance(block, s.TextContent))
@@ -94,14 +94,14 @@ def _system_prompt(params: Opening, meta: Mapping[str, Any]) -> tuple[str | None
     return None, None
 
 
-def _directories(params: Opening, meta: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+def _directories(params: Opening, meta: Mapping[str, Json], options: Mapping[str, Json]) -> list[str]:
     older = [meta.get("additionalRoots"), options.get("additionalDirectories")]
     named = [path for paths in older if isinstance(paths, list) for path in paths if isinstance(path, str)]
     return list(dict.fromkeys([*params.additional_directories, *named]))
 
 
-def _named(params: Opening) -> Sequence[Any]:
-    servers: list[Any] = []
+def _named(params: Opening) -> Sequence[s.McpServer]:
+    servers: list[s.McpServer] = []
     for server in params.mcp_servers:
         if isinstance(server, s.Raw):
             raise InvalidParams("an MCP server has a type that this agent does not know")

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
@@ -11,6 +10,7 @@ from .... import schema as s
 from ....agent.runs import TerminalRun
 from ....agent.turn import AgentSession, new_id
 from ....errors import Error
+from ....foundation.documents import Json
 from ....foundation.owning import finish, take
 from ..tools.outcome import Outcome, fenced
 from ..tools.shown import texts, words
@@ -34,7 +34,7 @@ class LentCommands:
         self._session = session
         self._running: dict[str, Background] = {}
 
-    async def run(self, id: str, given: Mapping[str, Any]) -> tuple[str, Outcome | None]:
+    async def run(self, id: str, given: Mapping[str, Json]) -> tuple[str, Outcome | None]:
         """Run a command to its end, or start it in the background."""
         if not words(given, "command"):
             raise ToolError("command is missing")
@@ -55,7 +55,7 @@ class LentCommands:
         code = exited.exit_code if exited else None
         return told, Outcome(failed, content, output=output.output, exit_code=code)
 
-    async def output(self, given: Mapping[str, Any]) -> str:
+    async def output(self, given: Mapping[str, Json]) -> str:
         """The new output of a command in the background."""
         name, running = self._named(words(given, "task_id") or words(given, "bash_id"))
         if given.get("block") is True:
@@ -70,7 +70,7 @@ class LentCommands:
         await self._released(running.terminal)
         return _told(fresh, output.truncated, output.exit_status)
 
-    async def kill(self, given: Mapping[str, Any]) -> str:
+    async def kill(self, given: Mapping[str, Json]) -> str:
         """Stop a command in the background."""
         name, running = self._named(words(given, "shell_id") or words(given, "task_id"))
         del self._running[name]
@@ -122,7 +122,7 @@ async def _exit(terminal: TerminalRun, seconds: float) -> s.TerminalExitStatus |
     return s.TerminalExitStatus(exit_code=status.exit_code, signal=status.signal)
 
 
-def _seconds(given: Mapping[str, Any]) -> float:
+def _seconds(given: Mapping[str, Json]) -> float:
     value = given.get("timeout")
     wanted = value / 1000 if isinstance(value, int | float) and value > 0 else TIMEOUT
     return min(wanted, MAX_TIMEOUT)

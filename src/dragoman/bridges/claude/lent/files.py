@@ -3,11 +3,11 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from .... import schema as s
 from ....agent.turn import AgentSession
 from ....errors import Error
+from ....foundation.documents import Json
 from ..program.launch import config_directory
 from ..tools.outcome import Outcome
 from ..tools.shown import absolute, words
@@ -27,7 +27,7 @@ class LentFiles:
     def __init__(self, session: AgentSession) -> None:
         self._session = session
 
-    async def read(self, given: Mapping[str, Any]) -> str:
+    async def read(self, given: Mapping[str, Json]) -> str:
         """A part of a file, with a note if there is more of it."""
         path, first = self._path(given), max(1, _number(given, "offset") or 1)
         limit = min(_number(given, "limit") or MAX_LINES, MAX_LINES)
@@ -49,7 +49,7 @@ class LentFiles:
             text += f"\n\n(The file continues after line {following - 1}. Read more with offset={following}.)"
         return text
 
-    async def write(self, given: Mapping[str, Any]) -> tuple[str, Outcome]:
+    async def write(self, given: Mapping[str, Json]) -> tuple[str, Outcome]:
         """Write a whole file."""
         path, new = self._path(given), words(given, "content")
         old = await self._whole(path, missing=True)
@@ -57,7 +57,7 @@ class LentFiles:
         diff = s.Diff(path=path, old_text=old, new_text=new)
         return f"The file {path} was written.", Outcome(False, [diff], [s.ToolCallLocation(path=path, line=1)])
 
-    async def edit(self, given: Mapping[str, Any]) -> tuple[str, Outcome]:
+    async def edit(self, given: Mapping[str, Json]) -> tuple[str, Outcome]:
         """Replace a text in a file; it must occur exactly once, unless all occurrences are to be replaced."""
         path, old, new = self._path(given), words(given, "old_string"), words(given, "new_string")
         text = await self._whole(path, missing=not old)
@@ -79,7 +79,7 @@ class LentFiles:
         diff = s.Diff(path=path, old_text=text, new_text=changed)
         return f"The file {path} was edited.", Outcome(False, [diff], [s.ToolCallLocation(path=path, line=line)])
 
-    def _path(self, given: Mapping[str, Any]) -> str:
+    def _path(self, given: Mapping[str, Json]) -> str:
         if not (path := words(given, "file_path")):
             raise ToolError("file_path is missing")
         return absolute(path, self._session.cwd)
@@ -120,6 +120,6 @@ def _read_own(path: str) -> str:
         raise ToolError(f"cannot read {path}: {exc.strerror}") from None
 
 
-def _number(given: Mapping[str, Any], name: str) -> int | None:
+def _number(given: Mapping[str, Json], name: str) -> int | None:
     value = given.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

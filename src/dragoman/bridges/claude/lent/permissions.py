@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from ....errors import Error
+from ....foundation.documents import Json
 from ....host.permissions.rules.matching import is_in
 from ..conversation import ClaudeConversation
 from ..program.launch import config_directory
@@ -28,7 +29,7 @@ class LentPermissions:
         self._conversation, self._questions = conversation, questions
         self._allowed: list[SettingsRule] = []
 
-    async def admit(self, id: str, tool: str, given: Mapping[str, Any]) -> None:
+    async def admit(self, id: str, tool: str, given: Mapping[str, Json]) -> None:
         """Return once a call may be made; raises NotPermitted if it may not."""
         if tool in HARMLESS:
             return
@@ -40,7 +41,7 @@ class LentPermissions:
         if verdict == "ask":
             await self._ask(id, tool, given)
 
-    def verdict(self, rules: list[SettingsRule], tool: str, given: Mapping[str, Any]) -> Verdict:
+    def verdict(self, rules: list[SettingsRule], tool: str, given: Mapping[str, Json]) -> Verdict:
         """The decision of rules and mode about a call."""
         cwd, mode = self._conversation.session.cwd, self._conversation.choices.mode
 
@@ -57,7 +58,7 @@ class LentPermissions:
             return "deny"
         return "ask"
 
-    def _is_free(self, tool: str, given: Mapping[str, Any], mode: str) -> bool:
+    def _is_free(self, tool: str, given: Mapping[str, Json], mode: str) -> bool:
         """Whether the mode permits a tool: reading in the session's directories, and editing in an editing mode."""
         if tool not in ("Read", *CHANGES):
             return False
@@ -70,7 +71,7 @@ class LentPermissions:
         guarded = {".git", ".claude", ".vscode", ".idea"} & set(path.split("/"))
         return inside and (tool == "Read" or (mode == "acceptEdits" and not guarded))
 
-    async def _ask(self, id: str, tool: str, given: Mapping[str, Any]) -> None:
+    async def _ask(self, id: str, tool: str, given: Mapping[str, Json]) -> None:
         label, remembered = self._always(tool, given)
         options = [option(ONCE, "Yes"), option(ALWAYS, label), option(NO, "No")]
         chosen = await self._questions.ask(id, f"{ACP}{tool}", given, options, {})
@@ -81,7 +82,7 @@ class LentPermissions:
         elif chosen != ONCE:
             raise NotPermitted(REFUSED if chosen else "The user cancelled the turn.")
 
-    def _always(self, tool: str, given: Mapping[str, Any]) -> tuple[str, SettingsRule | None]:
+    def _always(self, tool: str, given: Mapping[str, Json]) -> tuple[str, SettingsRule | None]:
         """The meaning of "always" for a call, and the rule for it; for edits it is a mode."""
         if tool == "Bash":
             command = words(given, "command")

@@ -4,14 +4,14 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from msgspec import Struct
 
 from ....foundation.directories import home_directory
+from ....foundation.documents import Json
 from ....host.permissions.rules.patterns import path_fits, text_fits
 from ....host.permissions.rules.shells import MAX_COMMANDS, is_dynamic, simple_commands
-from ..tools.shown import ACP, absolute, words
+from ..tools.shown import ACP, absolute, objects, words
 
 _RULE = re.compile(r"([\w*]+)(?:\((.*)\))?", re.DOTALL)
 _REDIRECTED = re.compile(r"[0-9]*[<>]")
@@ -28,17 +28,17 @@ class SettingsRule(Struct, frozen=True):
     content: str | None = None
 
 
-def read_rules(state: Mapping[str, Any]) -> list[SettingsRule]:
+def read_rules(state: Mapping[str, Json]) -> list[SettingsRule]:
     """The program's effective rules, without those that replace its tools by ours."""
     found = []
-    for entry in state.get("rules") or []:
-        match = _RULE.fullmatch(str(entry.get("rule", ""))) if isinstance(entry, dict) else None
+    for entry in objects(state.get("rules")):
+        match = _RULE.fullmatch(str(entry.get("rule", "")))
         if match and not (entry.get("source") == OURS and match[2] is None and _is_own(match[1])):
             found.append(SettingsRule(str(entry.get("behavior")), match[1], match[2]))
     return found
 
 
-def matching(rules: Iterable[SettingsRule], behaviour: str, tool: str, given: Mapping[str, Any], cwd: str) -> bool:
+def matching(rules: Iterable[SettingsRule], behaviour: str, tool: str, given: Mapping[str, Json], cwd: str) -> bool:
     """Whether a rule applies to a call; a command is allowed as a whole, and denied by any of its parts."""
     about = [rule for rule in rules if rule.behaviour == behaviour and _is_about(rule.tool, tool)]
     if any(rule.content in (None, "", "*") for rule in about):

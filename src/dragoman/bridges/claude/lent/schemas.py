@@ -1,28 +1,29 @@
 """The descriptions, for the model, of the tools that run through the client."""
 
 from collections.abc import Mapping
-from typing import Any
+
+from ....foundation.documents import Document, Json
 
 
-def _object(required: list[str], **properties: Mapping[str, Any]) -> dict[str, Any]:
+def _object(required: list[str], **properties: Mapping[str, Json]) -> Document:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _text(told: str) -> dict[str, Any]:
+def _text(told: str) -> Document:
     return {"type": "string", "description": told}
 
 
-def _count(told: str) -> dict[str, Any]:
+def _count(told: str) -> Document:
     return {"type": "number", "description": told}
 
 
-def _switch(told: str) -> dict[str, Any]:
+def _switch(told: str) -> Document:
     return {"type": "boolean", "description": told}
 
 
 _PATH = _text("The absolute path of the file")
 
-SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+SCHEMAS: Mapping[str, Mapping[str, Json]] = {
     "Read": {
         "description": "Reads a text file as the user's editor has it, with changes that are not saved yet. "
         "Gives numbered lines, 2000 at most; read on with offset. Use it instead of cat, head or tail.",

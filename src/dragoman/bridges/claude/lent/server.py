@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec.structs import replace
 
 from .... import __version__
 from .... import schema as s
 from ....errors import Error
+from ....foundation.documents import Json, members
 from ..conversation import ClaudeConversation
 from ..program.launch import ClaudeLaunch
 from ..program.running import Message
@@ -61,11 +61,11 @@ class LentServer:
         self._conversation, self._tools = conversation, tools
         self._permissions = LentPermissions(conversation, questions)
         self._files, self._commands = LentFiles(conversation.session), LentCommands(conversation.session)
-        self._calls: dict[Any, asyncio.Task[Message]] = {}
+        self._calls: dict[str, asyncio.Task[Message]] = {}  # by the ids of their requests
 
     async def answer(self, message: Message) -> Message:
         """Answer one MCP message; a notification gets no answer."""
-        id, params = message.get("id"), message.get("params") or {}
+        id, params = message.get("id"), members(message.get("params"))
         match message.get("method"):
             case "initialize":
                 result: Message = {
@@ -80,7 +80,7 @@ class LentServer:
             case "tools/call":
                 result = await self._called(id, params)
             case "notifications/cancelled":
-                if task := self._calls.get(params.get("requestId")):
+                if task := self._calls.get(str(params.get("requestId"))):
                     task.cancel()
                 return {}
             case _ if id is None:
@@ -100,10 +100,10 @@ class LentServer:
         for task in list(self._calls.values()):
             task.cancel()
 
-    async def _called(self, id: Any, params: Mapping[str, Any]) -> Message:
-        name, given = str(params.get("name")), params.get("arguments") or {}
-        call = str((params.get("_meta") or {}).get(ID) or id)
-        self._calls[id] = task = asyncio.ensure_future(self._done(call, name, given))
+    async def _called(self, id: Json, params: Mapping[str, Json]) -> Message:
+        name, given = str(params.get("name")), members(params.get("arguments"))
+        call, key = str(members(params.get("_meta")).get(ID) or id), str(id)
+        self._calls[key] = task = asyncio.ensure_future(self._done(call, name, given))
         try:
             return await task
         except asyncio.CancelledError:
@@ -115,9 +115,9 @@ class LentServer:
                 raise
             return _result("The turn was cancelled.", error=True)
         finally:
-            self._calls.pop(id, None)
+            self._calls.pop(key, None)
 
-    async def _done(self, call: str, name: str, given: Mapping[str, Any]) -> Message:
+    async def _done(self, call: str, name: str, given: Mapping[str, Json]) -> Message:
         """Run a tool once it is permitted; an error becomes the result for the model."""
         try:
             if name not in self._tools:
@@ -131,7 +131,7 @@ class LentServer:
             self._conversation.translator.results[call] = outcome
         return _result(told, error=bool(outcome and outcome.failed))
 
-    async def _do(self, call: str, name: str, given: Mapping[str, Any]) -> tuple[str, Outcome | None]:
+    async def _do(self, call: str, name: str, given: Mapping[str, Json]) -> tuple[str, Outcome | None]:
         match name:
             case "Read":
                 return await self._files.read(given), None

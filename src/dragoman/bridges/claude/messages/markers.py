@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from .... import schema as s
+from ....foundation.documents import Json
 
 _HIDDEN = re.compile(
     r"<(command-name|command-message|command-args|local-command-caveat|local-command-stdout|local-command-stderr"
@@ -40,7 +40,7 @@ def wants_login(text: str) -> bool:
     return any(words in text for words in LOGIN)
 
 
-def user_content(block: Mapping[str, Any]) -> s.ContentBlock | None:
+def user_content(block: Mapping[str, Json]) -> s.ContentBlock | None:
     """A block of a user's message as the user wrote it; None if the user wrote none of it."""
     if block.get("type") == "text":
         words = visible(str(block.get("text") or ""))

@@ -1,13 +1,13 @@
 """The end of a turn: what the program's `result` means for the prompt."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
 from .... import schema as s
 from ....errors import AuthRequired, InternalError, RpcError
-from ..tools.shown import objects
+from ....foundation.documents import Document, Json, members
+from ..tools.shown import objects, strings
 from .markers import wants_login
 from .system_messages import COUNTERS, Message
 
@@ -22,7 +22,7 @@ class Ended(Struct, frozen=True):
 
     stop_reason: s.StopReason
     usage: s.Usage | None = None
-    meta: dict[str, Any] | None = None
+    meta: Document | None = None
 
 
 class Failure(Struct, frozen=True):
@@ -37,7 +37,7 @@ def failure_in(message: Message) -> Failure | None:
     kind = message.get("error")
     if message.get("type") != "assistant" or not message.get("is_api_error_message") or not isinstance(kind, str):
         return None
-    said = message.get("message") or {}
+    said = members(message.get("message"))
     if kind == TOO_LONG or said.get("stop_reason") == "refusal":
         return None
     blocks = objects(said.get("content"))
@@ -67,7 +67,7 @@ def ended(result: Message, failure: Failure, spent: Mapping[str, Counts]) -> End
 
 
 def _words(result: Message) -> str:
-    errors = [error for error in result.get("errors") or [] if isinstance(error, str)]
+    errors = strings(result.get("errors"))
     return "; ".join(errors) or str(result.get("result") or "").strip()
 
 
@@ -91,7 +91,7 @@ def _usage(result: Message) -> s.Usage | None:
     )
 
 
-def _count(value: Any) -> int:
+def _count(value: Json) -> int:
     return value if isinstance(value, int) and value >= 0 else 0
 
 
@@ -117,7 +117,7 @@ def spent_since(before: Mapping[str, Counts], now: Mapping[str, Counts]) -> dict
     return found
 
 
-def _quota(usage: s.Usage | None, spent: Mapping[str, Counts]) -> dict[str, Any] | None:
+def _quota(usage: s.Usage | None, spent: Mapping[str, Counts]) -> Document | None:
     """The turn's tokens in total and by model, for clients that count them."""
     if usage is None:
         return None
@@ -127,7 +127,7 @@ def _quota(usage: s.Usage | None, spent: Mapping[str, Counts]) -> dict[str, Any]
         usage.cached_read_tokens or 0,
         usage.cached_write_tokens or 0,
     )
-    by_model = [{"model": name, "token_count": _token_count(counts)} for name, counts in spent.items()]
+    by_model: list[Json] = [{"model": name, "token_count": _token_count(counts)} for name, counts in spent.items()]
     return {"quota": {"token_count": _token_count(total), "model_usage": by_model}}
 
 

@@ -3,12 +3,12 @@
 import base64
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from .... import schema as s
 from ....errors import InvalidParams
+from ....foundation.documents import Document
 
-Block = dict[str, Any]
+Block = Document
 
 _MCP_COMMAND = re.compile(r"^/mcp:([^:\s]+):(\S+)(?:\s+(.*))?$", re.DOTALL)
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")

@@ -2,13 +2,15 @@
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from .... import schema as s
+from ....foundation.documents import Json, members
 from ....schema.tools import ToolCallContent
-from ..tools.shown import objects
+from ..tools.shown import Input, objects, words
 
-Message = Mapping[str, Any]
+Message = Mapping[str, Json]
 Denied = Callable[[str, str], Iterator[s.SessionUpdate]]
 
 SMALL, LARGE = 200_000, 1_000_000  # tokens of a context window, until the program reports its size
@@ -33,7 +35,7 @@ class SystemMessages:
         """The updates for a message; most messages have none."""
         kind = message.get("type")
         if kind == "rate_limit_event":
-            yield self._usage_update(**{"_claude/rateLimit": message.get("rate_limit_info")})
+            yield self._usage_update(meta={"_claude/rateLimit": message.get("rate_limit_info")})
         elif kind == "result":
             yield from self._result(message)
         elif kind == "prompt_suggestion" and message.get("suggestion"):
@@ -48,7 +50,7 @@ class SystemMessages:
             case "status":
                 yield from self._status(message)
             case "compact_boundary":
-                after = (message.get("compact_metadata") or {}).get("post_tokens")
+                after = members(message.get("compact_metadata")).get("post_tokens")
                 if isinstance(after, int):
                     self._used = after
                     yield from self._tell_usage()
@@ -82,7 +84,7 @@ class SystemMessages:
         self._is_measured = size is not None
         self.size = size or self.size
 
-    def used(self, usage: Any, model: str | None = None) -> Iterator[s.SessionUpdate]:
+    def used(self, usage: Json, model: str | None = None) -> Iterator[s.SessionUpdate]:
         """Count the tokens of an answer; later counts in a stream are totals, not additions."""
         if model is not None:
             self._usage = {}
@@ -97,7 +99,7 @@ class SystemMessages:
             self._told = (self._used, self.size)
             yield self._usage_update()
 
-    def _usage_update(self, cost: s.Cost | None = None, **meta: Any) -> s.UsageUpdate:
+    def _usage_update(self, cost: s.Cost | None = None, meta: Input = MappingProxyType({})) -> s.UsageUpdate:
         model = {"_claude/model": self.model} if self.model else {}
         return s.UsageUpdate(used=self._used, size=self.size, cost=cost, meta={**model, **meta} or None)
 
@@ -112,7 +114,7 @@ class SystemMessages:
             cost = s.Cost(amount=float(amount), currency="USD")
         meta = {"_claude/origin": message["origin"]} if message.get("origin") else {}
         self._told = (self._used, self.size)
-        yield self._usage_update(cost, **meta)
+        yield self._usage_update(cost, meta)
 
     # Compaction
 
@@ -168,7 +170,7 @@ def _retry(message: Message) -> str:
 def _memories(message: Message) -> s.ToolCall:
     memories = objects(message.get("memories"))
     places = [
-        s.ToolCallLocation(path=entry["path"]) for entry in memories if str(entry.get("path", "")).startswith("/")
+        s.ToolCallLocation(path=words(entry, "path")) for entry in memories if words(entry, "path").startswith("/")
     ]
     plural = "memory" if len(memories) == 1 else "memories"
     return s.ToolCall(

@@ -11,15 +11,16 @@ from typing import Any
 from msgspec import Struct
 
 from .... import schema as s
+from ....foundation.documents import Document, Json, members
 from ....schema.tools import ToolCallContent
 from ..tools.outcome import RESULTS, Outcome, outcome
 from ..tools.partial import is_whole, partial_object
 from ..tools.plans import Tasks, todo_plan
-from ..tools.shown import SILENT, Shown, shown
+from ..tools.shown import SILENT, Shown, shown, words
 from . import markers
 from .system_messages import SystemMessages
 
-Message = Mapping[str, Any]
+Message = Mapping[str, Json]
 TOOL_USES = ("tool_use", "server_tool_use", "mcp_tool_use")
 MAX_STREAMED = 16 * 1024  # characters of an input that is sent in parts; a longer one is sent when it is complete
 REMEMBERED = 4096  # tool calls and messages
@@ -64,7 +65,7 @@ class MessageTranslator:
         """The updates for a message, in order."""
         match message.get("type"):
             case "stream_event":
-                yield from self._streamed(message.get("event") or {}, _parent(message))
+                yield from self._streamed(members(message.get("event")), _parent(message))
             case "assistant":
                 if self._is_new(message):
                     yield from self._said(message)
@@ -80,7 +81,7 @@ class MessageTranslator:
         if message.get("type") != "user":
             yield from self.updates(message)
             return
-        id = message.get("uuid")
+        id = words(message, "uuid") or None
         for block in _blocks(message):
             if block.get("type") in RESULTS:
                 continue
@@ -118,22 +119,23 @@ class MessageTranslator:
     # Streamed parts
 
     def _streamed(self, event: Message, parent: str | None) -> Iterator[s.SessionUpdate]:
-        kind, index = event.get("type"), event.get("index", 0)
+        kind, found = event.get("type"), event.get("index")
+        index = found if isinstance(found, int) else 0
         stream = self._streams.setdefault(parent, Streamed())
         match kind:
             case "message_start":
-                opened = event.get("message") or {}
+                opened = members(event.get("message"))
                 self._streams[parent] = Streamed(str(opened.get("id") or ""), {}, {})
                 if parent is None:
-                    yield from self.system.used(opened.get("usage"), opened.get("model"))
+                    yield from self.system.used(opened.get("usage"), words(opened, "model") or None)
             case "content_block_start":
-                block = event.get("content_block") or {}
+                block = members(event.get("content_block"))
                 if block.get("type") in TOOL_USES:
                     yield from self._announce(block, parent, index)
                 else:
                     yield from self._piece(stream, parent, block)
             case "content_block_delta":
-                delta = event.get("delta") or {}
+                delta = members(event.get("delta"))
                 if delta.get("type") == "input_json_delta":
                     yield from self._input(
                         self._blocks.get((parent, index), ""), str(delta.get("partial_json") or "")
@@ -171,13 +173,13 @@ class MessageTranslator:
     # Complete messages
 
     def _said(self, message: Message) -> Iterator[s.SessionUpdate]:
-        parent, said = _parent(message), message.get("message") or {}
+        parent, said = _parent(message), members(message.get("message"))
         id = str(said.get("id") or message.get("uuid") or "")
         stream = self._streams.get(parent)
         for block in _blocks(message):
             kind = block.get("type")
             if kind in TOOL_USES:
-                yield from self.introduce(str(block["id"]), str(block["name"]), block.get("input") or {}, parent)
+                yield from self.introduce(str(block["id"]), str(block["name"]), members(block.get("input")), parent)
             elif kind in RESULTS:
                 yield from self._settle(block, None)
             elif kind in ("text", "thinking") and (parent is None or self._subagent_text):
@@ -188,7 +190,7 @@ class MessageTranslator:
 
     def _heard(self, message: Message) -> Iterator[s.SessionUpdate]:
         """A user message: only results of tools and the output of commands are sent."""
-        said = (message.get("message") or {}).get("content")
+        said = members(message.get("message")).get("content")
         if isinstance(said, str) and message.get("isReplay") and (printed := markers.printed(said)):
             if printed.startswith(markers.MODEL_SET):
                 return  # the user has chosen it, and sees it as an option
@@ -201,7 +203,7 @@ class MessageTranslator:
             if block.get("type") in RESULTS:
                 yield from self._settle(block, structured)
 
-    def _settle(self, block: Message, structured: Any) -> Iterator[s.SessionUpdate]:
+    def _settle(self, block: Message, structured: Json) -> Iterator[s.SessionUpdate]:
         id = str(block.get("tool_use_id"))
         call = self.calls.get(id)
         if call is None:
@@ -224,7 +226,7 @@ class MessageTranslator:
 
     # Tool calls
 
-    def _began(self, id: str, call: ToldCall, look: Shown, given: Any) -> s.ToolCall:
+    def _began(self, id: str, call: ToldCall, look: Shown, given: Json) -> s.ToolCall:
         meta = self._meta(call)
         content = look.content
         if self._in_terminal(call):
@@ -249,17 +251,15 @@ class MessageTranslator:
         if changed:
             yield s.ToolCallUpdated(tool_call_id=id, meta=self._meta(call), **changed)
 
-    def _changed(self, call: ToldCall, **members: Any) -> dict[str, Any]:
+    def _changed(self, call: ToldCall, **fields: Any) -> dict[str, Any]:
         """The fields that the client does not have yet; they count as sent from now on."""
         changed = {
-            name: value for name, value in members.items() if value is not None and call.told.get(name) != value
+            name: value for name, value in fields.items() if value is not None and call.told.get(name) != value
         }
         call.told = {**call.told, **changed}
         return changed
 
-    def _ended(
-        self, id: str, call: ToldCall, ended: Outcome, block: Message, meta: dict[str, Any]
-    ) -> s.ToolCallUpdated:
+    def _ended(self, id: str, call: ToldCall, ended: Outcome, block: Message, meta: Document) -> s.ToolCallUpdated:
         content = list(ended.content) or None
         if self._in_terminal(call):
             content = None
@@ -276,7 +276,7 @@ class MessageTranslator:
     def _in_terminal(self, call: ToldCall) -> bool:
         return self._terminals and call.name in ("Bash", "PowerShell")
 
-    def _meta(self, call: ToldCall, **more: Any) -> dict[str, Any]:
+    def _meta(self, call: ToldCall, **more: Json) -> Document:
         parent = {"parentToolUseId": call.parent} if call.parent else {}
         return {"claudeCode": {"toolName": call.name, **parent, **more}}
 

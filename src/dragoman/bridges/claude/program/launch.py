@@ -7,15 +7,15 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
 from .... import schema as s
 from ....errors import AgentStartError, InvalidParams, MissingExtra
 from ....foundation.directories import home_directory
+from ....foundation.documents import Document, Json, members
 from ....foundation.programs import find_program
-from ..tools.shown import ACP, objects
+from ..tools.shown import ACP, objects, strings
 from .running import inherited_environment
 
 log = logging.getLogger("dragoman")
@@ -73,11 +73,11 @@ class ClaudeLaunch(Struct, kw_only=True):
     session_id: str
     resume: str | None = None  # the session to continue
     fork: bool = False
-    servers: Mapping[str, Mapping[str, Any]] = {}
+    servers: Mapping[str, Mapping[str, Json]] = {}
     directories: Sequence[str] = ()
     system_prompt: str | None = None  # in place of Claude's own
     system_addition: str | None = None
-    options: Mapping[str, Any] = {}
+    options: Mapping[str, Json] = {}
     disallowed: Sequence[str] = ()
     builtin_tools: bool = True
     environment: Mapping[str, str] = {}
@@ -120,7 +120,7 @@ class ClaudeLaunch(Struct, kw_only=True):
             argv.append("--tools=")
         elif isinstance(tools, list):
             argv.append(f"--tools={','.join(map(str, tools))}")
-        denied = [*self.disallowed, *_strings(self.options.get("disallowedTools"))]
+        denied = [*self.disallowed, *strings(self.options.get("disallowedTools"))]
         return [*argv, f"--disallowedTools={','.join(denied)}"] if denied else argv
 
     def env(self) -> dict[str, str]:
@@ -177,7 +177,7 @@ def may_bypass() -> bool:
     return os.geteuid() != 0 or bool(os.environ.get("IS_SANDBOX"))
 
 
-def server_config(server: s.McpServer) -> dict[str, Any]:
+def server_config(server: s.McpServer) -> Document:
     """A session's MCP server in the program's form."""
     match server:
         case s.McpServerHttp(url=url, headers=headers):
@@ -192,7 +192,7 @@ def server_config(server: s.McpServer) -> dict[str, Any]:
     raise InvalidParams("an MCP server is neither stdio, http, sse nor acp")
 
 
-def checked_options(given: Any) -> dict[str, Any]:
+def checked_options(given: Json) -> Document:
     """The client's options for the program (`_meta.claudeCode.options`); unknown ones are refused."""
     if given is None:
         return {}
@@ -213,7 +213,7 @@ def is_ours(tool: str) -> bool:
     return tool.startswith(ACP)
 
 
-def _thinking(options: Mapping[str, Any]) -> list[str]:
+def _thinking(options: Mapping[str, Json]) -> list[str]:
     """The tokens for thinking: from the client, or MAX_THINKING_TOKENS; 0 turns thinking off."""
     thinking = options.get("thinking")
     if isinstance(thinking, dict):
@@ -230,7 +230,7 @@ def _thinking(options: Mapping[str, Any]) -> list[str]:
     return [*argv, f"--thinking-display={display}"] if display and "--thinking=disabled" not in argv else argv
 
 
-def _extra(options: Mapping[str, Any]) -> list[str]:
+def _extra(options: Mapping[str, Json]) -> list[str]:
     """Arguments for settings of the program without options of their own."""
     argv: list[str] = []
     settings = _with_models(options.get("settings"))
@@ -245,28 +245,24 @@ def _extra(options: Mapping[str, Any]) -> list[str]:
     return argv
 
 
-def _with_models(settings: Any) -> Any:
+def _with_models(settings: Json) -> Json:
     """The client's settings, with the models of CLAUDE_MODEL_CONFIG; settings in a file are not changed."""
     try:
         models = json.loads(os.environ.get("CLAUDE_MODEL_CONFIG") or "{}")
     except ValueError:
         log.warning("CLAUDE_MODEL_CONFIG is not JSON; it is ignored")
         return settings
-    if not isinstance(models, dict) or not isinstance(settings or {}, dict):
+    if not isinstance(models, dict) or (settings and not isinstance(settings, dict)):
         return settings
     named = {name: models[name] for name in ("modelOverrides", "availableModels") if name in models}
-    return {**named, **(settings or {})}
+    return {**named, **members(settings)}
 
 
-def _strings(value: Any) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+def _joined(value: Json, default: str = "") -> str:
+    return ",".join(strings(value)) if isinstance(value, list) else default
 
 
-def _joined(value: Any, default: str = "") -> str:
-    return ",".join(_strings(value)) if isinstance(value, list) else default
-
-
-def _texts(env: Mapping[str, Any]) -> dict[str, str]:
+def _texts(env: Mapping[str, Json]) -> dict[str, str]:
     return {name: str(value) for name, value in env.items() if value is not None}
 
 

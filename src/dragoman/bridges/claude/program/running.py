@@ -10,18 +10,18 @@ import os
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from ....errors import ConnectionClosed, Error, brief
+from ....foundation.documents import Document, Json, document, string
 from ....foundation.owning import Cleanup, own
 from ....framing import Oversize
 from ....transports.process import ProcessTransport, spawn
 
 log = logging.getLogger("dragoman")
 
-Message = dict[str, Any]
+Message = Document
 Heard = Callable[[Message], Awaitable[None]]
 Asked = Callable[[Message], Awaitable[Message]]
 
@@ -66,7 +66,7 @@ class ClaudeProgram:
         """Send a message; does nothing once the program has ended."""
         self._wire.send([msgspec.json.encode(message)])
 
-    async def request(self, subtype: str, *, timeout: float | None = REQUEST_TIMEOUT, **members: Any) -> Message:
+    async def request(self, subtype: str, *, timeout: float | None = REQUEST_TIMEOUT, **members: Json) -> Message:
         """Send a request and return the answer; raises ProgramError, or the reason why the program ended."""
         if self.ended.done():
             raise self.ended.result()
@@ -146,19 +146,19 @@ class ClaudeProgram:
         message: Message = msgspec.json.decode(line)
         match message.get("type"):
             case "control_response":
-                self._answered(message["response"])
+                self._answered(document(message["response"]))
             case "control_request":
-                id = message["request_id"]
-                self._answering[id] = task = own(self._answer(id, message["request"]))
+                id = string(message["request_id"])
+                self._answering[id] = task = own(self._answer(id, document(message["request"])))
                 task.add_done_callback(lambda _: self._answering.pop(id, None))
             case "control_cancel_request":
-                if answering := self._answering.get(message.get("request_id", "")):
+                if answering := self._answering.get(str(message.get("request_id"))):
                     answering.cancel()
             case _:
                 await self._heard(message)
 
     def _answered(self, response: Message) -> None:
-        answer = self._waiting.get(response.get("request_id", ""))
+        answer = self._waiting.get(str(response.get("request_id")))
         if answer is None or answer.done():
             return
         if response.get("subtype") == "error":

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
 from .... import schema as s
+from ....foundation.documents import Json, members
 from ....schema.tools import ToolCallContent
 from .plans import output_texts
-from .shown import Input, absolute, objects, plain_name, texts, words
+from .shown import Input, absolute, objects, plain_name, strings, texts, words
 
 _ERROR_MARKS = re.compile(r"</?tool_use_error>")
 _EXIT_CODE = re.compile(r"\AExit code (\d+)\n?")
@@ -37,7 +37,7 @@ class Outcome(Struct, frozen=True):
     exit_code: int | None = None
 
 
-def outcome(name: str, given: Input, block: Mapping[str, Any], structured: Any, cwd: str) -> Outcome:
+def outcome(name: str, given: Input, block: Mapping[str, Json], structured: Json, cwd: str) -> Outcome:
     """The result of a call; `structured` is the tool's own result, if the program reports it."""
     result = block.get("content")
     if block.get("is_error") or _is_provider_error(result):
@@ -68,11 +68,11 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
 
 
-def _is_provider_error(result: Any) -> bool:
+def _is_provider_error(result: Json) -> bool:
     return isinstance(result, dict) and str(result.get("type", "")).endswith("_error")
 
 
-def _failed(tool: str, result: Any) -> Outcome:
+def _failed(tool: str, result: Json) -> Outcome:
     told = (
         "\n".join(output_texts(result)) if not isinstance(result, dict) else str(result.get("error_code", result))
     )
@@ -83,7 +83,7 @@ def _failed(tool: str, result: Any) -> Outcome:
     return Outcome(True, texts(fenced(told) if told else ""))
 
 
-def _ran(result: Any, structured: Any) -> Outcome:
+def _ran(result: Json, structured: Json) -> Outcome:
     """The output of a command; images are shown as images."""
     images = _images(result)
     if isinstance(structured, dict) and "stdout" in structured:
@@ -94,7 +94,7 @@ def _ran(result: Any, structured: Any) -> Outcome:
     return Outcome(False, images or texts(fenced(output, "console") if output else ""), output=output, exit_code=0)
 
 
-def _changed(structured: Mapping[str, Any], cwd: str) -> Outcome:
+def _changed(structured: Mapping[str, Json], cwd: str) -> Outcome:
     """A diff for each changed part of a file, and its location."""
     path = absolute(words(structured, "filePath"), cwd)
     hunks = objects(structured.get("structuredPatch"))
@@ -105,34 +105,35 @@ def _changed(structured: Mapping[str, Any], cwd: str) -> Outcome:
     return Outcome(False, diffs, places)
 
 
-def _side(hunk: Mapping[str, Any], marks: str) -> str:
-    lines = [line for line in hunk.get("lines") or [] if isinstance(line, str)]
+def _side(hunk: Mapping[str, Json], marks: str) -> str:
+    lines = strings(hunk.get("lines"))
     return "\n".join(line[1:] for line in lines if line[:1] in marks)
 
 
-def _line(hunk: Mapping[str, Any]) -> int | None:
+def _line(hunk: Mapping[str, Json]) -> int | None:
     start = hunk.get("newStart")
     return start if isinstance(start, int) and start > 0 else None
 
 
-def _read(result: Any, structured: Any) -> Sequence[ToolCallContent]:
+def _read(result: Json, structured: Json) -> Sequence[ToolCallContent]:
     """The file's text without line numbers and reminders, if the program reports it."""
-    file = structured.get("file") if isinstance(structured, dict) else None
-    if isinstance(file, dict) and isinstance(file.get("content"), str) and structured.get("type") == "text":
-        return texts(fenced(file["content"]))
+    read = members(structured)
+    content = members(read.get("file")).get("content")
+    if isinstance(content, str) and read.get("type") == "text":
+        return texts(fenced(content))
     return _images(result) or texts(*(fenced(text) for text in output_texts(result)))
 
 
-def _report(structured: Any) -> list[str]:
+def _report(structured: Json) -> list[str]:
     """The report of a subagent, without the list of its tools, which is for the model."""
     told = output_texts(structured.get("content")) if isinstance(structured, dict) else []
     return [text for text in told if not text.startswith(_TOOLS_USED)]
 
 
-def _hits(result: Any, structured: Any) -> Sequence[ToolCallContent]:
+def _hits(result: Json, structured: Json) -> Sequence[ToolCallContent]:
     """The pages that were found, each on a line."""
     groups = structured.get("results") if isinstance(structured, dict) else None
-    hits: list[Any] = []
+    hits: list[Json] = []
     for group in groups if isinstance(groups, list) else []:
         hits += group.get("content") or [] if isinstance(group, dict) else []
     hits = hits or (result if isinstance(result, list) else [])
@@ -142,8 +143,8 @@ def _hits(result: Any, structured: Any) -> Sequence[ToolCallContent]:
     return texts("\n".join(lines)) or _content(result)
 
 
-def _images(result: Any) -> list[ToolCallContent]:
-    blocks: Sequence[Any] = result if isinstance(result, list) else ()
+def _images(result: Json) -> list[ToolCallContent]:
+    blocks: Sequence[Json] = result if isinstance(result, list) else ()
     sources = [b["source"] for b in blocks if isinstance(b, dict) and b.get("type") == "image" and "source" in b]
     return [
         s.Content(content=s.ImageContent(data=source["data"], mime_type=source.get("media_type") or "image/png"))
@@ -152,5 +153,5 @@ def _images(result: Any) -> list[ToolCallContent]:
     ]
 
 
-def _content(result: Any) -> Sequence[ToolCallContent]:
+def _content(result: Json) -> Sequence[ToolCallContent]:
     return [*texts(*output_texts(result)), *_images(result)]

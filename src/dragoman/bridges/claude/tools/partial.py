@@ -1,15 +1,16 @@
 """The input of a tool while it is streamed: its complete members."""
 
 import json
-from typing import Any
+
+from ....foundation.documents import Document
 
 _DECODER = json.JSONDecoder()
 _SPACE = " \t\r\n"
 
 
-def partial_object(text: str) -> dict[str, Any]:
+def partial_object(text: str) -> Document:
     """The complete members of an unfinished JSON object; the last one counts once something follows it."""
-    found: dict[str, Any] = {}
+    found: Document = {}
     at = _past(text, 0)
     if at >= len(text) or text[at] != "{":
         return found

@@ -2,17 +2,21 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from .... import schema as s
+from ....foundation.documents import Json
 from .shown import Input, objects, words
 
-_CREATED = re.compile(r"^PlanTask #(\S+) created successfully: (.+)$")
+_CREATED = re.compile(r"^Task #(\S+) created successfully: (.+)$")
 _LISTED = re.compile(r"^#(\S+) \[(pending|in_progress|completed)\] (.+)$")
-STATUSES = ("pending", "in_progress", "completed")
+STATUSES: Mapping[str, s.PlanEntryStatus] = {
+    "pending": "pending",
+    "in_progress": "in_progress",
+    "completed": "completed",
+}
 
 
 class PlanTask(Struct):
@@ -38,7 +42,7 @@ class Tasks:
     def __init__(self) -> None:
         self._tasks: dict[str, PlanTask] = {}
 
-    def done(self, name: str, given: Input, output: Any) -> s.Plan | None:
+    def done(self, name: str, given: Input, output: Json) -> s.Plan | None:
         """Note the result of a task tool; returns the plan, if the tool changes it."""
         match name:
             case "TaskCreate":
@@ -67,7 +71,7 @@ class Tasks:
         self._tasks[id] = PlanTask(subject, status, words(given, "activeForm") or task.doing)
         return True
 
-    def _list(self, output: Any) -> None:
+    def _list(self, output: Json) -> None:
         found = _listed(output)
         if found is None:
             return
@@ -77,12 +81,12 @@ class Tasks:
         }
 
 
-def _plan(tasks: Any) -> s.Plan:
+def _plan(tasks: Iterable[PlanTask]) -> s.Plan:
     entries = [
         s.PlanEntry(
             content=task.doing if task.status == "in_progress" and task.doing else task.subject,
             priority="medium",
-            status=task.status if task.status in STATUSES else "pending",
+            status=STATUSES.get(task.status, "pending"),
         )
         for task in tasks
         if task.subject
@@ -90,7 +94,7 @@ def _plan(tasks: Any) -> s.Plan:
     return s.Plan(entries=entries)
 
 
-def _structured(output: Any) -> Mapping[str, Any]:
+def _structured(output: Json) -> Mapping[str, Json]:
     """The result of a tool as an object: either it is one, or its text is the JSON of one."""
     for text in [output, *output_texts(output)]:
         if isinstance(text, dict):
@@ -105,15 +109,15 @@ def _structured(output: Any) -> Mapping[str, Any]:
     return {}
 
 
-def output_texts(output: Any) -> list[str]:
+def output_texts(output: Json) -> list[str]:
     """The texts in the result of a tool."""
     if isinstance(output, str):
         return [output]
-    blocks: Sequence[Any] = output if isinstance(output, list) else ()
+    blocks: Sequence[Json] = output if isinstance(output, list) else ()
     return [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]
 
 
-def _created(output: Any) -> tuple[str, str]:
+def _created(output: Json) -> tuple[str, str]:
     task = _structured(output).get("task")
     if isinstance(task, dict) and task.get("id") is not None:
         return str(task["id"]), words(task, "subject")
@@ -123,7 +127,7 @@ def _created(output: Any) -> tuple[str, str]:
     return "", ""
 
 
-def _listed(output: Any) -> list[tuple[str, str, str]] | None:
+def _listed(output: Json) -> list[tuple[str, str, str]] | None:
     tasks = _structured(output).get("tasks")
     if isinstance(tasks, list):
         return [

@@ -3,14 +3,14 @@
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
 from .... import schema as s
+from ....foundation.documents import Json
 from ....schema.tools import ToolCallContent
 
-Input = Mapping[str, Any]
+Input = Mapping[str, Json]
 
 ACP = "mcp__acp__"  # the tools that run through the client are shown as the tools that they replace
 SILENT = {"TodoWrite", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"}  # tools that are shown as the plan
@@ -42,9 +42,14 @@ def words(given: Input, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def objects(value: Any) -> list[Mapping[str, Any]]:
+def objects(value: Json) -> list[Mapping[str, Json]]:
     """The objects in a list; none if the value is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def strings(value: Json) -> list[str]:
+    """The texts in a list; none if the value is not a list."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def texts(*paragraphs: str) -> list[ToolCallContent]:
