@@ -36,6 +36,11 @@ def documents_in(value: object) -> list[Document]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def strings_in(value: object) -> list[str]:
+    """The strings in a JSON array; none if the value is not an array."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
 def string(value: object) -> str:
     """A JSON string."""
     if not isinstance(value, str):

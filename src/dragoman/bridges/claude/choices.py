@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ... import schema as s
-from ...foundation.documents import Document, Json, members
-from .tools.shown import objects, words
+from ...foundation.documents import Document, Json, documents_in, members
 
 MODES = {
     "auto": ("Auto", "Claude decides which actions are safe; it asks about the others"),
@@ -33,10 +32,10 @@ class Choices:
     """The available choices, as the program listed them at its start, and the current ones."""
 
     def __init__(self, told: Mapping[str, Json], settings: Mapping[str, Json], *, bypass: bool) -> None:
-        self._models = [model for model in objects(told.get("models")) if model.get("value")]
+        self._models = [model for model in documents_in(told.get("models")) if model.get("value")]
         self._agents = [
             str(agent["name"])
-            for agent in objects(told.get("agents"))
+            for agent in documents_in(told.get("agents"))
             if agent.get("name") and agent["name"] not in BUILT_IN_AGENTS
         ]
         self._bypass = bypass
@@ -93,7 +92,7 @@ class Choices:
             _select(MODE, "Mode", "mode", self.mode, [(m.id, m.name, m.description) for m in self.modes()])
         ]
         if self._models:
-            models = [(str(m["value"]), _name(m), words(m, "description") or None) for m in self._listed()]
+            models = [(str(m["value"]), _name(m), _told(m)) for m in self._listed()]
             found.append(_select(MODEL, "Model", "model", self.model, models))
         if len(efforts := self._efforts()) > 1:
             levels = [(level, "xHigh" if level == "xhigh" else level.capitalize(), None) for level in efforts]
@@ -129,6 +128,11 @@ def _select(
     return s.SessionConfigSelect(
         id=id, name=name, description=TOLD[id], category=category, current_value=value, options=options
     )
+
+
+def _told(model: Model) -> str | None:
+    told = model.get("description")
+    return told if isinstance(told, str) else None
 
 
 def _name(model: Model) -> str:

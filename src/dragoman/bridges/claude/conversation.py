@@ -25,7 +25,7 @@ from ...errors import (
     MissingExtra,
     ResourceNotFound,
 )
-from ...foundation.documents import Json
+from ...foundation.documents import Json, strings_in
 from ...foundation.owning import finish, own
 from ...roles import offered
 from .choices import Choices
@@ -36,7 +36,7 @@ from .messages.prompts import Block
 from .messages.updates import MessageTranslator
 from .program.launch import ClaudeLaunch
 from .program.running import REQUEST_TIMEOUT, ClaudeProgram, Message, ProgramError
-from .tools.shown import objects, strings, words
+from .tools.shown import objects, words
 
 log = logging.getLogger("dragoman")
 
@@ -233,7 +233,7 @@ class ClaudeConversation:
         """End the prompt that a result answers; a result of the program's own work ends none."""
         now = counts_of(result)
         spent, self._spent = spent_since(self._spent, now), now
-        ids = {*strings(result.get("user_message_uuids")), words(result, "user_message_uuid") or None}
+        ids = {*strings_in(result.get("user_message_uuids")), words(result, "user_message_uuid") or None}
         for waiting in self._waiting:
             if not ids & waiting.owed and not (ids <= {None} and not result.get("origin")):
                 continue
@@ -255,7 +255,7 @@ class ClaudeConversation:
     async def _commands_changed(self, commands: Json, terminal_only: Json) -> None:
         before = (self.commands, self.terminal_only)
         self.commands = objects(commands)
-        self.terminal_only = strings(terminal_only)
+        self.terminal_only = strings_in(terminal_only)
         if before != (self.commands, self.terminal_only):
             await self._announce()
 

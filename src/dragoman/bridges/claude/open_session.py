@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from ... import schema as s
 from ...agent.turn import AgentSession, new_id
 from ...errors import InvalidParams, RpcError
-from ...foundation.documents import Json, members
+from ...foundation.documents import Json, members, strings_in
 from ...foundation.owning import own
 from ...roles import offered
 from .choices import DEFAULT
@@ -20,7 +20,7 @@ from .program.running import Message, ProgramError
 from .questions import ClaudeQuestions
 from .requests import Raw, wants_raw
 from .titles import SessionTitle
-from .tools.shown import ACP, strings
+from .tools.shown import ACP
 
 RAW = "_claude/sdkMessage"
 
@@ -31,7 +31,7 @@ class OpenSession:
     def __init__(self, session: AgentSession, launch: ClaudeLaunch, *, lent: bool, raw: Raw) -> None:
         self.session, self._raw = session, raw
         offers = session.client.offers
-        forbidden = strings(launch.options.get("disallowedTools"))
+        forbidden = strings_in(launch.options.get("disallowedTools"))
         tools = (
             [tool for tool in lendable(offers) if tool not in forbidden] if lent and launch.builtin_tools else []
         )

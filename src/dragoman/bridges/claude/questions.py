@@ -6,12 +6,12 @@ from urllib.parse import urlsplit
 
 from ... import schema as s
 from ...errors import Error
-from ...foundation.documents import Document, members
+from ...foundation.documents import Document, members, strings_in
 from ...roles import offered
 from .conversation import ClaudeConversation
 from .program.launch import config_directory
 from .program.running import Message
-from .tools.shown import Input, Shown, objects, shown, strings, texts, words
+from .tools.shown import Input, Shown, objects, shown, texts, words
 
 ONCE, ALWAYS, NO = "allow-once", "allow-with-updates", "reject"
 PLAN_MODES = {
@@ -235,7 +235,7 @@ def _told(update: Input) -> str:
         case "setMode":
             return "allow all edits during this session" if update.get("mode") == "acceptEdits" else ""
         case "addDirectories":
-            return f"allow access to {', '.join(strings(update.get('directories')))}"
+            return f"allow access to {', '.join(strings_in(update.get('directories')))}"
         case "addRules" if update.get("behavior") == "allow":
             rules = objects(update.get("rules"))
             named = [
@@ -302,7 +302,7 @@ def _answers(questions: Sequence[Input], given: Input) -> dict[str, str]:
     for number, question in enumerate(questions):
         value = given.get(f"question_{number}_custom") or given.get(f"question_{number}")
         if value:
-            answers[words(question, "question")] = value if isinstance(value, str) else ", ".join(strings(value))
+            answers[words(question, "question")] = value if isinstance(value, str) else ", ".join(strings_in(value))
     return answers
 
 

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from .... import schema as s
 from ....errors import AuthRequired, InternalError, RpcError
-from ....foundation.documents import Document, Json, members
-from ..tools.shown import objects, strings
+from ....foundation.documents import Document, Json, members, strings_in
+from ..tools.shown import objects
 from .markers import wants_login
 from .system_messages import COUNTERS, Message
 
@@ -67,7 +67,7 @@ def ended(result: Message, failure: Failure, spent: Mapping[str, Counts]) -> End
 
 
 def _words(result: Message) -> str:
-    errors = strings(result.get("errors"))
+    errors = strings_in(result.get("errors"))
     return "; ".join(errors) or str(result.get("result") or "").strip()
 
 

@@ -13,9 +13,9 @@ from msgspec import Struct
 from .... import schema as s
 from ....errors import AgentStartError, InvalidParams, MissingExtra
 from ....foundation.directories import home_directory
-from ....foundation.documents import Document, Json, members
+from ....foundation.documents import Document, Json, members, strings_in
 from ....foundation.programs import find_program
-from ..tools.shown import ACP, objects, strings
+from ..tools.shown import ACP, objects
 from .running import inherited_environment
 
 log = logging.getLogger("dragoman")
@@ -120,7 +120,7 @@ class ClaudeLaunch(Struct, kw_only=True):
             argv.append("--tools=")
         elif isinstance(tools, list):
             argv.append(f"--tools={','.join(map(str, tools))}")
-        denied = [*self.disallowed, *strings(self.options.get("disallowedTools"))]
+        denied = [*self.disallowed, *strings_in(self.options.get("disallowedTools"))]
         return [*argv, f"--disallowedTools={','.join(denied)}"] if denied else argv
 
     def env(self) -> dict[str, str]:
@@ -259,7 +259,7 @@ def _with_models(settings: Json) -> Json:
 
 
 def _joined(value: Json, default: str = "") -> str:
-    return ",".join(strings(value)) if isinstance(value, list) else default
+    return ",".join(strings_in(value)) if isinstance(value, list) else default
 
 
 def _texts(env: Mapping[str, Json]) -> dict[str, str]:

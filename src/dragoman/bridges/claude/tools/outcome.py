@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from .... import schema as s
-from ....foundation.documents import Json, members
+from ....foundation.documents import Json, members, strings_in
 from ....schema.tools import ToolCallContent
 from .plans import output_texts
-from .shown import Input, absolute, objects, plain_name, strings, texts, words
+from .shown import Input, absolute, objects, plain_name, texts, words
 
 _ERROR_MARKS = re.compile(r"</?tool_use_error>")
 _EXIT_CODE = re.compile(r"\AExit code (\d+)\n?")
@@ -106,7 +106,7 @@ def _changed(structured: Mapping[str, Json], cwd: str) -> Outcome:
 
 
 def _side(hunk: Mapping[str, Json], marks: str) -> str:
-    lines = strings(hunk.get("lines"))
+    lines = strings_in(hunk.get("lines"))
     return "\n".join(line[1:] for line in lines if line[:1] in marks)
 
 

@@ -47,11 +47,6 @@ def objects(value: Json) -> list[Mapping[str, Json]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def strings(value: Json) -> list[str]:
-    """The texts in a list; none if the value is not a list."""
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
 def texts(*paragraphs: str) -> list[ToolCallContent]:
     """Each text that is not empty as content."""
     return [s.Content(content=s.TextContent(text=text)) for text in paragraphs if text]
