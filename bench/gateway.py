@@ -2,26 +2,23 @@
 
 Prints how long an update takes from the agent's mouth to the client's ear, log included, and what a session costs
 in memory.  The gateway and its agent share one process, the clients are another: `python bench/gateway.py`.
-The sizes are variables of the environment; `--host DIR` is how it starts its other half.
+The sizes are variables of the environment.
 """
 
-import argparse
 import asyncio
 import os
-import re
-import resource
-import sys
-import tempfile
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
+
+from halves import other_half, run, share_of
 
 from dragoman import Agent, Client, Turn, connect
 from dragoman import schema as s
 from dragoman.foundation.directories import LOCAL_TOKEN
 from dragoman.gateway.access.limits import Limits
 from dragoman.gateway.agents.upstream import Hosted
-from dragoman.gateway.serving import ServeOptions, serve
+from dragoman.gateway.serving import ServeOptions
 
 SESSIONS = int(os.environ.get("SESSIONS", "1000"))
 RATE = float(os.environ.get("RATE", "2"))
@@ -53,54 +50,33 @@ class Listener(Client):
         super().update(params)
 
 
-async def host(state: Path) -> None:
+def host(state: Path) -> ServeOptions:
     limits = Limits(connections_each=CONNECTIONS + 10, sessions_each=SESSIONS + 10)
-    order = ServeOptions(agents={"ticker": Hosted(target=Ticker)}, state=state, limits=limits)
-    await serve(order, lambda url: print(url, flush=True))
+    return ServeOptions(agents={"ticker": Hosted(target=Ticker)}, state=state, limits=limits)
 
 
-def memory_of(pid: int) -> int:
-    """The resident memory of a process, in KiB."""
-    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    assert found
-    return int(found[1])
-
-
-def processor_time(pid: int) -> float:
-    """The seconds of the processor that a process has used."""
-    used = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
-    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
-
-
-async def main(state: Path) -> None:
-    hosting = await asyncio.create_subprocess_exec(
-        sys.executable, __file__, "--host", str(state), stdout=asyncio.subprocess.PIPE
-    )
-    assert hosting.stdout
-    url = (await hosting.stdout.readline()).decode().strip()
-    headers = {"Authorization": f"Bearer {(state / LOCAL_TOKEN).read_text()}"}
+async def measure(state: Path) -> None:
     ages: list[float] = []
-    async with AsyncExitStack() as stack:
-        clients = [
-            await stack.enter_async_context(connect(url, Listener(ages), headers=headers))
-            for _ in range(CONNECTIONS)
-        ]
-        before = memory_of(hosting.pid)
-        began = time.monotonic()
-        sessions = [await clients[number % CONNECTIONS].new_session(state) for number in range(SESSIONS)]
-        opening = (time.monotonic() - began) / SESSIONS
-        used = processor_time(hosting.pid)
-        await asyncio.gather(*(_listen(session, SECONDS) for session in sessions))
-        used = processor_time(hosting.pid) - used
-        after = memory_of(hosting.pid)
-    began = time.monotonic()
-    hosting.terminate()
-    await hosting.wait()
-    stopping = time.monotonic() - began
+    async with other_half(state) as half:
+        headers = {"Authorization": f"Bearer {(state / LOCAL_TOKEN).read_text()}"}
+        async with AsyncExitStack() as stack:
+            clients = [
+                await stack.enter_async_context(connect(half.url, Listener(ages), headers=headers))
+                for _ in range(CONNECTIONS)
+            ]
+            before = half.memory()
+            began = time.monotonic()
+            sessions = [await clients[number % CONNECTIONS].new_session(state) for number in range(SESSIONS)]
+            opening = (time.monotonic() - began) / SESSIONS
+            used = half.processor()
+            await asyncio.gather(*(_listen(session, SECONDS) for session in sessions))
+            used = half.processor() - used
+            after = half.memory()
+        stopping = await half.stop()
     ages.sort()
-    shown = {f"p{share:g}": 1000 * ages[int(len(ages) * share / 100)] for share in (50, 99, 99.9)}
+    shown = ", ".join(f"p{share:g} {1000 * share_of(ages, share):.1f} ms" for share in (50, 99, 99.9))
     print(f"{SESSIONS} sessions, {len(ages)} updates in {SECONDS:g} s ({len(ages) / SECONDS:.0f} a second)")
-    print("  latency: " + ", ".join(f"{name} {figure:.1f} ms" for name, figure in shown.items()))
+    print(f"  latency: {shown}")
     print(f"  processor: {1000 * used / len(ages):.3f} ms an update, {used:.1f} s in all")
     print(f"  opening: {1000 * opening:.1f} ms a session, one after the other; stopping: {stopping:.1f} s")
     print(f"  memory:  {(after - before) / SESSIONS:.1f} KiB a session, agent's share included")
@@ -111,12 +87,4 @@ async def _listen(session: object, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--host", type=Path, help=argparse.SUPPRESS)
-    if directory := parser.parse_args().host:
-        asyncio.run(host(directory))
-    else:
-        with tempfile.TemporaryDirectory() as state:
-            asyncio.run(main(Path(state)))
+    run(__doc__, host, measure)

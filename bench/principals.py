@@ -2,29 +2,27 @@
 
 Prints what memory a session takes, and how long it takes to open, prompt, list and delete one:
 `python bench/principals.py`.
-The clients are another process on the same machine.  `--host DIR` is how it starts its other half.
+The clients are another process on the same machine.
 """
 
-import argparse
 import asyncio
 import functools
 import os
-import resource
-import sys
-import tempfile
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TypeVar
 
-from gateway import memory_of, processor_time
+from halves import other_half, run, share_of
 
 from dragoman import Agent, Client, Turn, connect
 from dragoman.gateway.access.limits import Limits
 from dragoman.gateway.access.tokens import add_token
 from dragoman.gateway.agents.upstream import Hosted
-from dragoman.gateway.serving import ServeOptions, serve
+from dragoman.gateway.operations.admin import AdminRequest, ask_admin
+from dragoman.gateway.serving import ServeOptions
 
 T = TypeVar("T")
 
@@ -38,12 +36,18 @@ class Answering(Agent):
         await turn.say("yes")
 
 
-async def host(state: Path) -> None:
+def host(state: Path) -> ServeOptions:
     limits = Limits(sessions=PRINCIPALS * EACH + 10, processes=PRINCIPALS + 10, connections=PRINCIPALS + 10)
-    options = ServeOptions(
+    return ServeOptions(
         agents={"answering": Hosted(target=Answering)}, state=state, limits=limits, tokens=state / "tokens.json"
     )
-    await serve(options, lambda url: print(url, flush=True))
+
+
+def committing(state: Path) -> float:
+    """The seconds that commits of the log have taken, the sync to the disk included."""
+    lines = b"".join(ask_admin(state, AdminRequest("metrics"))).decode()
+    found = re.search(r"^dragoman_log_commit_seconds_sum (\S+)", lines, re.MULTILINE)
+    return float(found[1]) if found else 0.0
 
 
 async def timed(name: str, work: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
@@ -60,50 +64,35 @@ async def timed(name: str, work: Iterable[Callable[[], Awaitable[T]]]) -> list[T
     began = time.monotonic()
     results = await asyncio.gather(*map(one, work))
     took.sort()
-    shown = ", ".join(f"p{share} {took[int(len(took) * share / 100)]:.0f} ms" for share in (50, 99))
+    shown = ", ".join(f"p{share} {share_of(took, share):.0f} ms" for share in (50, 99))
     print(f"  {name:8} {len(took)} in {time.monotonic() - began:.1f} s, {TOGETHER} at a time: {shown}", flush=True)
     return results
 
 
-async def main(state: Path) -> None:
+async def measure(state: Path) -> None:
     names = [f"p{number}" for number in range(PRINCIPALS)]
     tokens = [add_token(state / "tokens.json", name, name) for name in names]
-    began = time.monotonic()
-    hosting = await asyncio.create_subprocess_exec(
-        sys.executable, __file__, "--host", str(state), stdout=asyncio.subprocess.PIPE
-    )
-    assert hosting.stdout
-    url = (await hosting.stdout.readline()).decode().strip()
-    print(f"{PRINCIPALS * EACH} sessions of {PRINCIPALS} principals; start {time.monotonic() - began:.1f} s")
-    empty = memory_of(hosting.pid)
-    async with AsyncExitStack() as stack:
+    async with other_half(state) as half, AsyncExitStack() as stack:
+        print(f"{PRINCIPALS * EACH} sessions of {PRINCIPALS} principals; start {half.start:.1f} s")
+        empty = half.memory()
 
         async def dial(token: str) -> Client:
             headers = {"Authorization": f"Bearer {token}"}
-            return await stack.enter_async_context(connect(url, headers=headers))
+            return await stack.enter_async_context(connect(half.url, headers=headers))
 
         clients = await timed("connect", [functools.partial(dial, token) for token in tokens])
         sessions = await timed("open", [functools.partial(one.new_session, state) for one in clients * EACH])
-        memory = memory_of(hosting.pid)
-        used = processor_time(hosting.pid)
+        memory = half.memory()
+        used, written, began = half.processor(), committing(state), time.monotonic()
         await timed("prompt", [functools.partial(one.prompt, "well?") for one in sessions])
-        used = processor_time(hosting.pid) - used
+        used, written, took = half.processor() - used, committing(state) - written, time.monotonic() - began
         await timed("list", [one.list_sessions for one in clients])
         owned = zip(clients * EACH, sessions, strict=True)
         await timed("delete", [functools.partial(one.delete_session, of.id) for one, of in owned])
     print(f"  memory   {memory / 1024:.0f} MiB, {(memory - empty) / len(sessions):.0f} KiB a session")
-    print(f"  processor {1000 * used / len(sessions):.2f} ms a prompt")
-    hosting.terminate()
-    await hosting.wait()
+    print(f"  prompts  {1000 * used / len(sessions):.2f} ms of the processor, {100 * used / took:.0f} % of a core")
+    print(f"           and {100 * written / took:.0f} % of the time in commits of the log")
 
 
 if __name__ == "__main__":
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--host", type=Path, help=argparse.SUPPRESS)
-    if directory := parser.parse_args().host:
-        asyncio.run(host(directory))
-    else:
-        with tempfile.TemporaryDirectory() as state:
-            asyncio.run(main(Path(state)))
+    run(__doc__, host, measure)

@@ -169,6 +169,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"agents"},
         {"sessions"},
         {"upkeep"},
+        {"leases"},
         {"gateway"},
         {"clients", "operations", "returning"},
         {"options"},

@@ -17,7 +17,7 @@ import pytest
 from patience import PATIENCE
 
 from dragoman.gateway.access.tokens import add_token
-from dragoman.gateway.log.sqlite import FILE
+from dragoman.gateway.log.database import FILE
 
 from .cursor import Bridge, bridging, events
 

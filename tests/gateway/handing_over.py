@@ -54,6 +54,7 @@ class Street:
         (directory / "streaming.py").write_text(AGENT)
         self.agent = f"streaming={sys.executable} {directory / 'streaming.py'}"
         self.url = ""
+        self.program = [sys.executable, "-m", "dragoman"]
         self.processes: list[asyncio.subprocess.Process] = []
         self.is_over = False
         self._answered = asyncio.Event()
@@ -64,7 +65,7 @@ class Street:
         listen = urlsplit(self.url).netloc if self.url else "127.0.0.1:0"
         with (self.state.parent / f"log-{len(self.processes)}").open("wb") as log:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "dragoman", "serve", "--agent", self.agent, "--state", str(self.state)),
+                *(*self.program, "serve", "--agent", self.agent, "--state", str(self.state)),
                 *("--listen", listen, "--workspace", str(self.work), "--limit", "connections_each=1000"),
                 *("--max-sessions", "10000", *options),
                 stdout=subprocess.PIPE,

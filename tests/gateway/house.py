@@ -20,7 +20,7 @@ from dragoman.gateway.agents.upstream import Hosted
 from dragoman.gateway.gateway import Gateway, running
 from dragoman.gateway.log.sqlite import SqliteEngine
 from dragoman.gateway.serving import nobody
-from dragoman.gateway.web import Web
+from dragoman.gateway.web.application import Web
 from dragoman.testing import Testy
 from dragoman.transports.remote.server.asgi import GRACE
 from dragoman.transports.remote.server.server import listening

@@ -19,9 +19,10 @@ from patience import PATIENCE
 from dragoman import connect
 from dragoman.errors import Error
 from dragoman.foundation.directories import LOCAL_TOKEN
+from dragoman.gateway.log.database import FILE
 from dragoman.gateway.log.logs import records
 from dragoman.gateway.log.records import PromptAccepted, PromptEnded, read_own, update_params
-from dragoman.gateway.log.sqlite import FILE, SqliteEngine
+from dragoman.gateway.log.sqlite import SqliteEngine
 
 from .house import Watcher
 

@@ -5,10 +5,11 @@ What is stored is shared by all ports to it, so that a gateway can be stopped or
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from dragoman.gateway.log.engine import (
+    CallHandler,
     Conflict,
     DamagedLog,
     EngineFailure,
@@ -19,6 +20,9 @@ from dragoman.gateway.log.engine import (
     LogEntry,
     StoredRecord,
     Upkeep,
+    answered,
+    check_call,
+    nobody_answers,
 )
 
 
@@ -31,6 +35,8 @@ class Storage:
         self.facts: dict[tuple[str, Key], Fact] = {}
         self.blobs: dict[tuple[str, str], bytes] = {}
         self.marked_for_deletion: set[str] = set()
+        self.listeners: dict[str, set[Callable[[], None]]] = {}
+        self.answers: dict[str, CallHandler] = {}
         self.is_full = self.is_losing = False
         self.is_open = asyncio.Event()
         self.is_open.set()
@@ -73,6 +79,8 @@ class MemoryEngine:
             raise Fenced("the log has grown")
         log += new[len(log) - after :]
         self._lose()
+        for wake in tuple(self._storage.listeners.get(lease.name, ())):
+            asyncio.get_running_loop().call_soon(wake)
 
     async def adopt(self, lease: Lease, records: Sequence[StoredRecord], after: int) -> None:
         await self._write()
@@ -88,7 +96,25 @@ class MemoryEngine:
         return len(self._storage.logs.get(session, []))
 
     def listen(self, session: str, wake: Callable[[], None]) -> Callable[[], None]:
-        raise NotImplementedError
+        listeners = self._storage.listeners.setdefault(session, set())
+        listeners.add(wake)
+        return lambda: listeners.discard(wake)
+
+    async def answer(self, owner: str, answer: CallHandler) -> Callable[[], Awaitable[None]]:
+        self._storage.answers[owner] = answer
+
+        async def end() -> None:
+            self._storage.answers.pop(owner, None)
+
+        return end
+
+    async def call(self, session: str, request: bytes) -> bytes:
+        check_call(request)
+        await asyncio.sleep(0)
+        owner, _ = self._storage.leases.get(session, ("", 0))
+        if (answer := self._storage.answers.get(owner)) is None:
+            raise nobody_answers(session)
+        return await answered(answer, session, request)
 
     async def forget(self, session: str) -> None:
         await self._write()
@@ -125,6 +151,8 @@ class MemoryEngine:
 
     async def release(self, lease: Lease) -> None:
         await self._write()
+        if self._holds(lease):
+            self._storage.leases[lease.name] = "", lease.epoch
 
     async def fact(self, kind: str, *key: str) -> Fact | None:
         await asyncio.sleep(0)

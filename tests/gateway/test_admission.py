@@ -1,6 +1,7 @@
 """Who is let in, under which name, from which page; and what those who are let in may not do."""
 
 import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -463,12 +464,28 @@ def signed(directory: Path) -> tuple[Any, Any]:
     key = ec.generate_private_key(ec.SECP256R1())
     published(directory, public_part(key, "k1"))
 
-    def make(kid: str = "k1", with_key: Any = key, algorithm: str = "ES256", **claims: Any) -> str:
+    def make(
+        kid: str = "k1", with_key: Any = key, algorithm: str = "ES256", header: Any = None, **claims: Any
+    ) -> str:
         told = {"iss": "https://id.example", "aud": "dragoman", "sub": "ann", "exp": time.time() + 600, **claims}
         told = {name: value for name, value in told.items() if value is not None}
-        return jwt.encode(told, with_key, algorithm=algorithm, headers={"kid": kid})
+        token = jwt.encode(told, with_key, algorithm=algorithm, headers={"kid": kid})
+        return signed_again(token, with_key, header) if header else token
 
     return SignedTokens("https://id.example", "dragoman", str(directory / "jwks.json")), make
+
+
+def signed_again(token: str, key: Any, header: Any) -> str:
+    """A token with more in its header, under a signature that is right again."""
+    import jwt
+
+    def part(data: bytes) -> bytes:
+        return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+    told = {**jwt.get_unverified_header(token), **header}
+    said = part(json.dumps(told).encode()) + b"." + token.split(".")[1].encode()
+    signer = jwt.algorithms.ECAlgorithm(jwt.algorithms.ECAlgorithm.SHA256)
+    return (said + b"." + part(signer.sign(said, key))).decode()
 
 
 async def test_a_signed_token_counts_when_everything_about_it_is_right(tmp_path: Path) -> None:
@@ -478,8 +495,12 @@ async def test_a_signed_token_counts_when_everything_about_it_is_right(tmp_path:
     principal = await tokens.principal(make())
     assert principal is not None and principal.name == "ann" and principal.scopes == ("use",)
     assert (await tokens.principal(make(scope="x dragoman.admin"))).scopes == ("use", "admin")
+    assert await tokens.principal(make(header={"of": "no matter"}))
     other = ec.generate_private_key(ec.SECP256R1())
     for bad in (
+        make(header={"crit": ["b64"], "b64": True}),  # which we do not heed, though its library would
+        make(header={"crit": ["exp"]}),
+        make(header={"crit": []}),
         make(exp=time.time() - 600),
         make(exp=None),
         make(iss="https://other.example"),

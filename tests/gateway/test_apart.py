@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,6 +30,10 @@ SECRETS = {  # of the gateway's environment
     "NOTIFY_SOCKET": "@canary",
     "CREDENTIALS_DIRECTORY": "/canary",
     "OTEL_EXPORTER_OTLP_HEADERS": "authorization=canary",
+    "DRAGOMAN_OF_SOME_DAY": "canary",
+    "LISTEN_FDNAMES": "canary",
+    "MEMORY_PRESSURE_WATCH": "/canary",
+    "FOR_CLIENTS": "Bearer dgm_of_canary",  # a token, whatever the variable is called
 }
 OF_GATEWAY = ("tokens.json", "local.token", "gateway.db", "admin.sock")
 
@@ -49,7 +54,8 @@ class Site:
 
     @asynccontextmanager
     async def serving(self, *options: str, path: str = "", agent: str = AGENT) -> AsyncIterator[Watcher]:
-        environ = {**os.environ, **SECRETS, "KEY": "of the agent", **({"PATH": path} if path else {})}
+        environ = {**os.environ, **SECRETS, "KEY": "of the agent", "WHERE": str(self.state)}
+        environ |= {"PATH": path} if path else {}
         with self.log.open("wb") as log:
             gateway = await asyncio.create_subprocess_exec(
                 *(*DRAGOMAN, "serve", "--agent", agent, "--listen", "127.0.0.1:0", "--state", str(self.state)),
@@ -109,13 +115,32 @@ async def test_an_agent_sees_nothing_of_its_gateway_by_default_and_its_own_world
     assert "WARNING" not in site.log.read_text()
 
 
+CONNECT = "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('{}'); print('let in')\" 2>&1"
+
+
+@bubblewrap
 @pytest.mark.parametrize("level", ["gateway", "off"])
-async def test_no_variable_of_the_gateway_reaches_an_agent(tmp_path: Path, level: str) -> None:
+async def test_an_agent_does_not_reach_the_unix_socket_at_which_it_would_be_the_gateway_s_own_user(
+    tmp_path: Path, level: str
+) -> None:
     site = Site(tmp_path)
-    async with site.serving(f"--isolate={level}") as ann:
+    with tempfile.TemporaryDirectory(prefix="dragoman-") as top:  # a socket's path has to be short
+        path = Path(top) / "acp.sock"
+        async with site.serving(f"--isolate={level}", "--listen", f"unix:{path}") as ann:
+            seen = await told(ann, site.work / "ann", CONNECT.format(path))
+            assert path.is_socket()
+    assert seen.count("let in") == (0 if level == "gateway" else 2), seen
+    assert (f"can use {path} as the gateway's own user" in site.log.read_text()) == (level == "off")
+
+
+@pytest.mark.parametrize("options", [("--isolate=gateway",), ("--isolate=off", "--pass-env", "NOTIFY_*")])
+async def test_no_variable_of_the_gateway_reaches_an_agent(tmp_path: Path, options: tuple[str, ...]) -> None:
+    site = Site(tmp_path)
+    async with site.serving(*options) as ann:
         seen = await told(ann, site.work / "ann", "env")
     assert "PATH=" in seen
-    assert "canary" not in seen and not any(name in seen for name in SECRETS)
+    assert "canary" not in seen and not any(f"{name}=" in seen for name in (*SECRETS, "WHERE"))
+    assert ("KEY=of the agent" in seen) == (len(options) == 1)  # of the others those that are named
 
 
 @pytest.mark.parametrize(("level", "why"), [("off", "--isolate=off"), ("gateway", "bubblewrap is not installed")])

@@ -1,14 +1,16 @@
 """What a gateway does again and again goes on whatever happens, and says how it is."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from patience import PATIENCE
 
 from dragoman.gateway.chores import Chore, GatewayChores
+from dragoman.gateway.gateway import Gateway
 
 from .ageing import Clock
-from .house import until
+from .house import hosting, until
 
 
 async def test_a_chore_that_fails_or_is_cancelled_goes_on_and_says_so_meanwhile() -> None:
@@ -34,6 +36,21 @@ async def test_a_chore_that_fails_or_is_cancelled_goes_on_and_says_so_meanwhile(
     await asyncio.wait_for(done.wait(), PATIENCE)
     await chores.end()
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "upkeep"]
+
+
+async def test_what_many_sessions_need_is_written_in_one_commit(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as house, house.visit() as ann:
+        for session in [await ann.new_session(tmp_path) for _ in range(20)]:
+            await session.prompt("hello")
+        await house.gateway.chores.end()
+        before = commits(house.gateway)
+        await house.gateway.upkeep()
+        assert 1 <= commits(house.gateway) - before <= 3
+
+
+def commits(gateway: Gateway) -> int:
+    *_, count = gateway.engine.metrics()["dragoman_log_commit_seconds"].lines("x")
+    return int(count.split()[-1])
 
 
 async def test_a_chore_that_hangs_is_in_trouble_until_it_ends_a_round(caplog: pytest.LogCaptureFixture) -> None:

@@ -135,7 +135,7 @@ async def test_what_is_wrong_is_said_in_one_line(
 
 async def test_no_token_of_ours_reaches_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGOMAN_TOKEN", "dgm_of_somebody")
-    from dragoman.gateway.serving import environment
+    from dragoman.gateway.agents.environment import environment
     from dragoman.host.processes import find_agent
 
     assert "dgm_of_somebody" not in environment(find_agent("echo")).values()

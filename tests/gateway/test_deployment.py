@@ -125,6 +125,7 @@ def test_the_unit_is_little_exposed_and_has_limits() -> None:
     )
     (level,) = re.findall(r"exposure level .*: ([0-9.]+)", told.stdout)
     assert float(level) <= 2
+    assert "\nKillMode=mixed\n" in UNIT.read_text()  # SIGTERM to all would end the agents whose turns may finish
     for limit in ("MemoryMax", "TasksMax", "LimitNOFILE", "TimeoutStopSec", "WatchdogSec"):
         assert re.search(rf"^{limit}=.", UNIT.read_text(), re.MULTILINE), limit
 

@@ -23,6 +23,7 @@ from dragoman.gateway.log.engine import (
     Lease,
     LogEntry,
     StoredRecord,
+    Unanswered,
     Upkeep,
 )
 
@@ -113,26 +114,89 @@ async def test_a_record_in_the_middle_of_a_long_history_is_found(engine: Engine)
     assert await engine.read("s", after=300) == []
 
 
-async def test_listeners_hear_of_their_session_alone(kind: str, engine: Engine) -> None:
-    if kind == "memory":
-        return
-    heard: list[str] = []
+async def test_listeners_hear_of_their_session_alone_and_after_each_append(engine: Engine) -> None:
+    heard: list[int] = []
     grown = asyncio.Event()
+    appended = 0
 
     def hear() -> None:
-        heard.append("s")
+        heard.append(appended)
         grown.set()
 
+    others: list[str] = []
     end = engine.listen("s", hear)
-    engine.listen("t", lambda: heard.append("t"))
+    engine.listen("t", lambda: others.append("t"))
     lease = await taken(engine, "s")
-    await engine.append(lease, [entry(1)], after=0)
-    await grown.wait()
+    for number in range(3):
+        grown.clear()
+        await engine.append(lease, [entry(number)], after=number)
+        appended += 1
+        while appended not in heard:  # once `append` has returned
+            grown.clear()
+            await grown.wait()
+    end()
     end()
     told = len(heard)
-    await engine.append(lease, [entry(2)], after=1)
+    await engine.append(lease, [entry(3)], after=3)
+    await engine.last("s")
     assert len(heard) == told
-    assert heard.count("t") <= 1  # once when the engine begins to listen
+    assert len(others) <= 1  # once when the engine begins to listen
+
+
+# Requests to the holder of a lease
+
+
+async def shout(session: str, request: bytes) -> bytes:
+    return session.encode() + b": " + request.upper()
+
+
+async def test_a_request_is_answered_by_whoever_holds_the_lease_of_the_session(engine: Engine) -> None:
+    await taken(engine, "s.ä")
+    await taken(engine, "t", "them")
+    end = await engine.answer("us", shout)
+    asked = [engine.call("s.ä", b"%d\x00\xff a" % number) for number in range(20)]
+    assert await asyncio.gather(*asked) == [f"s.ä: {number}".encode() + b"\x00\xff A" for number in range(20)]
+    with pytest.raises(Unanswered):
+        await engine.call("t", b"a")  # whose holder answers nothing
+    await end()
+    with pytest.raises(Unanswered):
+        await engine.call("s.ä", b"a")
+
+
+async def test_a_request_that_nobody_answers_says_so_and_harms_no_other(engine: Engine) -> None:
+    async def fail(session: str, request: bytes) -> bytes:
+        if request == b"fail":
+            raise RuntimeError("it failed")
+        return b""
+
+    lease = await taken(engine, "s")
+    await engine.answer("us", fail)
+    with pytest.raises(Unanswered):
+        await engine.call("s", b"fail")
+    assert await engine.call("s", b"go on") == b""
+    with pytest.raises(Unanswered):
+        await engine.call("nobody has it", b"a")
+    with pytest.raises(ValueError, match="bytes"):
+        await engine.call("s", b"x" * (MAX_FACT + 1))
+    await engine.release(lease)
+    with pytest.raises(Unanswered):
+        await engine.call("s", b"go on")
+
+
+async def test_a_request_reaches_the_gateway_that_holds_the_lease_elsewhere(kind: str, new_store: NewStore) -> None:
+    opened = new_store()
+    here, there = await opened(), await opened()
+    try:
+        await taken(there, "s", "there")
+        await there.answer("there", shout)
+        if kind == "sqlite":  # whose processes cannot ask each other
+            with pytest.raises(Unanswered):
+                await here.call("s", b"a")
+        else:
+            assert await here.call("s", b"a") == b"s: A"
+    finally:
+        await here.close()
+        await there.close()
 
 
 # Writing once

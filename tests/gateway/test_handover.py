@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE
 
-from .handing_over import replaced_under_load, street
+from dragoman import connect
+from dragoman.gateway.log.database import LAYOUT
+
+from .handing_over import Street, replaced_under_load, street
 from .test_commands import DRAGOMAN
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -48,6 +51,48 @@ async def test_a_process_that_cannot_start_leaves_the_one_before_as_it_was(tmp_p
         async with asyncio.timeout(PATIENCE):
             _, told = await alone.communicate()
         assert b"--take-over" in told  # which a process that was not told to does not
+
+
+async def test_a_version_with_another_layout_takes_nothing_over_and_is_started_after_the_old_one_stopped(
+    tmp_path: Path,
+) -> None:
+    newer = [sys.executable, str(Path(__file__).with_name("newer_gateway.py"))]
+    async with street(tmp_path) as found:
+        found.is_over = True  # each client prompts once
+
+        async def refused(program: list[str], *options: str) -> str:
+            process = await asyncio.create_subprocess_exec(
+                *(*program, "serve", "--agent", found.agent, "--state", str(found.state)),
+                *("--listen", "127.0.0.1:0", "--workspace", str(found.work), *options),
+                stderr=subprocess.PIPE,
+            )
+            async with asyncio.timeout(PATIENCE):
+                _, told = await process.communicate()
+            assert process.returncode not in (0, None)
+            (line,) = told.decode().splitlines()
+            return line
+
+        before = await found.start()
+        told = await refused(newer, "--take-over")
+        assert f"layout {LAYOUT} and the new process writes layout {LAYOUT + 1}" in told
+        await found.stream(1)  # the old one goes on
+        assert before.returncode is None
+        before.terminate()
+        await before.wait()
+        found.program = newer
+        after = await found.start()
+        await found.stream(1)
+        assert await sessions_of(found) == 2  # with what was there before
+        after.terminate()
+        await after.wait()
+        told = await refused(DRAGOMAN)
+        assert f"has layout {LAYOUT + 1}, and this version knows layouts up to {LAYOUT}" in told
+
+
+async def sessions_of(found: Street) -> int:
+    headers = {"Authorization": f"Bearer {(found.state / 'local.token').read_text()}"}
+    async with connect(found.url, headers=headers) as client:
+        return len(await client.list_sessions())
 
 
 async def test_systemd_keeps_the_socket_while_the_gateway_restarts(tmp_path: Path) -> None:

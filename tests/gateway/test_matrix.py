@@ -18,6 +18,8 @@ from ordinary import run_as_ordinary_user
 from patience import PATIENCE
 
 from dragoman.gateway.access.checks import Checks
+from dragoman.gateway.agents.environment import environment
+from dragoman.host.processes import Launch
 from dragoman.host.terminals import Sandbox, Terminals, execution
 
 from .house import Watcher, hosting
@@ -147,7 +149,8 @@ async def in_a_sandbox(directory: Path) -> dict[str, bool]:
 async def in_isolation(directory: Path) -> dict[str, bool]:
     scene = Scene(directory, "work/ann")
     checks = Checks(workspace=str(directory / "work" / "{principal}"))
-    agent, hosted = ["/usr/bin/python3", "-c", PROBE], {"isolated": True, "env": {"PATH": "/usr/bin:/bin"}}
+    agent = ["/usr/bin/python3", "-c", PROBE]
+    hosted = {"isolated": True, "env": environment(Launch(command=agent[0], args=agent[1:]))}
     async with (
         scene.command() as command,
         hosting(directory / "state", agent, hosted=hosted, checks=checks) as house,

@@ -586,7 +586,7 @@ async def test_a_round_of_upkeep_that_fails_is_followed_by_others(
 def test_every_task_of_the_gateway_has_an_owner() -> None:
     elsewhere = {"workers.py", "attachment.py", "returning.py"}  # what gives them owners, and a client's side
     starts = []
-    for file in Path(dragoman.gateway.__file__).parent.glob("*.py"):
+    for file in Path(dragoman.gateway.__file__).parent.rglob("*.py"):
         nodes = list(ast.walk(ast.parse(file.read_text()))) if file.name not in elsewhere else []
         withs = (item for node in nodes if isinstance(node, ast.AsyncWith) for item in node.items)
         groups = {  # a group owns its tasks

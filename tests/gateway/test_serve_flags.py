@@ -38,6 +38,8 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr("dragoman.cli.hosting.logs.log_to_stderr", lambda form=None: formats.append(form))
     monkeypatch.chdir(tmp_path)
+    for name in ("MINE_A", "ELSE"):
+        monkeypatch.setenv(name, "set")
 
     def started(*words: str) -> tuple[ServeOptions, object]:
         arguments = parser().parse_args(["serve", "--agent", AGENT, *words])
@@ -84,6 +86,12 @@ FLAGS: dict[str, tuple[tuple[str, ...], Any, object, object]] = {
         lambda o: (hosted(o).isolated, hosted(o).apart),
         (False, True),
         (True, False),
+    ),
+    "--pass-env": (
+        ("--pass-env", "MINE_*"),
+        lambda o: [name for name in ("MINE_A", "ELSE", "HOME") if name in hosted(o).env],
+        ["MINE_A", "ELSE", "HOME"],
+        ["MINE_A", "HOME"],
     ),
     "--visible": (("--visible", "/a", "--visible", "/b"), lambda o: hosted(o).visible, [], ["/a", "/b"]),
     "--network": (("--network", "a,b:2"), lambda o: list(hosted(o).network), [], ["a", "b:2"]),

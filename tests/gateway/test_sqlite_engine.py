@@ -3,6 +3,7 @@
 import hashlib
 import sqlite3
 import stat
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -122,6 +123,17 @@ async def test_a_file_of_an_older_layout_is_brought_up_to_date_with_all_that_is_
     await engine.close()
     await SqliteEngine(tmp_path).close()
     assert not list(tmp_path.glob("damaged-*"))
+
+
+async def test_a_lease_of_a_dead_process_is_free_when_it_is_over_though_the_clock_went_back(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = time.time
+    await engine.acquire("s", "before", 15)
+    assert await engine.acquire("s", "after", 15) is None
+    monkeypatch.setattr(time, "time", lambda: clock() - 3600)
+    assert await engine.acquire("s", "after", 15)
+    assert await engine.acquire("s", "another", 15) is None
 
 
 async def test_nobody_else_may_read_the_log(engine: SqliteEngine) -> None:

@@ -6,11 +6,13 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from patience import PATIENCE
 
-from dragoman import connect
+from dragoman import Agent, connect
+from dragoman.bridges.claude.agent import ClaudeAgent
 from dragoman.errors import Error, InternalError, Overloaded
 from dragoman.gateway.access.limits import Limits
 from dragoman.gateway.access.principals import PrincipalName
@@ -145,3 +147,32 @@ async def test_a_new_session_does_not_wait_for_the_close_of_an_idle_one(
             assert "result" in second, second
             for *_, upstream in house.gateway.processes.running.entries():
                 await upstream.close()
+
+
+class Thorough(Agent):
+    """Takes its time to clean up, and says that it will."""
+
+    cancel_patience = PATIENCE
+
+    async def answer(self, turn: Any) -> None:
+        await turn.say("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.3)  # longer than an agent that says nothing of it may take here
+            await turn.say("cleaned up")
+
+
+async def test_an_agent_that_says_how_long_it_takes_to_cancel_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.agent.agent.CANCEL_PATIENCE", 0.01)
+    async with hosting(tmp_path, Thorough) as house, house.visit() as ann, asyncio.timeout(PATIENCE):
+        session = await ann.new_session(tmp_path)
+        running = asyncio.ensure_future(session.prompt("go"))
+        await ann.until(lambda: ann.told.get(session.id))
+        session.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        assert b"cleaned up" in b"".join(ann.told[session.id])
+    assert Limits().cancel_seconds > ClaudeAgent.cancel_patience  # of the agent that takes longest

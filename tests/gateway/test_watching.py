@@ -27,19 +27,19 @@ DEPLOY = Path(__file__).parents[2] / "examples" / "deploy"
 NAME = re.compile(r"\b((?:dragoman|process)_[a-z_]+)\b")
 
 
-def get(url: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+def get(url: str, path: str, headers: dict[str, str], method: str = "GET") -> tuple[int, str]:
     address = urlsplit(url)
     line = http.client.HTTPConnection(str(address.hostname), address.port, timeout=PATIENCE)
     try:
-        line.request("GET", path, headers=headers)
+        line.request(method, path, headers=headers)
         answer = line.getresponse()
         return answer.status, answer.read().decode()
     finally:
         line.close()
 
 
-async def probed(url: str, path: str) -> tuple[int, str]:
-    return await asyncio.to_thread(get, url, path, {"Host": "10.1.2.3:8765"})
+async def probed(url: str, path: str, method: str = "GET") -> tuple[int, str]:
+    return await asyncio.to_thread(get, url, path, {"Host": "10.1.2.3:8765"}, method)
 
 
 async def test_a_gateway_is_ready_while_it_can_write_and_does_not_drain(
@@ -52,6 +52,7 @@ async def test_a_gateway_is_ready_while_it_can_write_and_does_not_drain(
     options = ServeOptions(agents={"testy": Hosted(target=Testy)}, state=tmp_path / "state", is_open=True)
     async with serving(options, lambda: None) as (gateway, url):
         assert await probed(url, "/readyz") == (200, "ready\n")
+        assert await probed(url, "/readyz", "HEAD") == (200, "")
         room = 1024  # the volume is full
         await until(lambda: gateway.unready())
         assert await probed(url, "/readyz") == (503, "not ready\n")

@@ -14,21 +14,22 @@ from typing import Any, Self, TypeVar
 import msgspec
 from msgspec import Raw
 
-from ..errors import Error, InternalError, InvalidParams, Overloaded, ResourceNotFound
+from ..errors import Error, InternalError, InvalidParams, ResourceNotFound
 from ..foundation.owning import Work
 from .access.budget import GatewayBudget, Share
 from .access.checks import Checks
 from .access.introductions import Introduction
-from .access.limits import RETRY_AFTER, Limits, draining
+from .access.limits import Limits, draining
 from .access.logins import Logins
 from .access.principals import PrincipalName
 from .access.workspaces import Workspaces
 from .agents.processes import Idleness, Processes
 from .agents.upstream import Hosted
 from .chores import Chore, GatewayChores
+from .leases import Leases
 from .log import summary
 from .log.clock import IncreasingClock
-from .log.engine import DamagedLog, Engine, EngineFailure, Lease
+from .log.engine import DamagedLog, Engine, EngineFailure
 from .log.records import changed, members, raw
 from .log.retention import EVERY, ROUND, SOON, Expiry, Retention, forget_session
 from .log.session_facts import MAX_STATED, MEMBER, Detached, ListedSession, SessionFacts
@@ -83,7 +84,7 @@ class Gateway:
         self.is_draining = False
         self.is_leaving = False  # to a process that has taken over
         self._takes_over = takes_over
-        self._owner = ""
+        self._leases = Leases(engine, self._let_go_if_idle)
         self._shares: dict[str, Share] = {}  # of the open sessions in the budget
         self._idle = Idleness(clock)
         self._locks = Locks()  # by session: to be opened, mended and deleted one after the other
@@ -100,7 +101,7 @@ class Gateway:
         self.budget.limits = limits
 
     async def __aenter__(self) -> Self:
-        self._owner = await self.engine.identity(is_new=self._takes_over)
+        await self._leases.begin(is_new=self._takes_over)
         await self.clock.begin()
         self.workspaces.hold()
         self.chores.begin(Chore("upkeep", lambda: self.upkeep(), RENEW_EVERY))
@@ -110,6 +111,7 @@ class Gateway:
 
     async def __aexit__(self, *_: object) -> None:
         await self.chores.end()
+        await self._leases.end()
         with contextlib.suppress(Error):
             await self.clock.keep()
         await self._close_all()
@@ -189,12 +191,13 @@ class Gateway:
     ) -> tuple[HostedSession, Raw]:
         async with self._room_for_session(facts.principal) as share:
             id = "sess_" + secrets.token_urlsafe(ID_BYTES)
-            session = HostedSession(id, facts, await self._lease(id), self)
+            session = HostedSession(id, facts, await self._leases.take(id), self)
             session.servers.offer(client, members(facts.opening))  # which the agent may ask before it answers
             try:
                 result = await (self._opened_anew(session) if source is None else self._forked(session, source))
                 await self._keep(session, result)
             except BaseException:
+                session.history.leave()
                 await session.link.close(is_told=True)
                 with contextlib.suppress(Error):
                     await self.engine.forget(id)
@@ -251,15 +254,19 @@ class Gateway:
     async def _mend(self, session: HostedSession) -> None:
         """Have a session go on whose log could not be written."""
         if session.history.broken:
-            await session.mend(await self._lease(session.id))
+            await session.mend(await self._leases.take(session.id))
 
     async def _open(self, id: str, facts: SessionFacts) -> HostedSession:
         if self.is_draining:
             raise draining()
         async with self._room_for_session(facts.principal) as share:
-            lease, last = await self._lease(id), await self.engine.last(id)
+            lease, last = await self._leases.take(id), await self.engine.last(id)
             session = HostedSession(id, facts, lease, self, last=last, kept=await self._summaries(id))
-            await session.recover()
+            try:
+                await session.recover()
+            except BaseException:
+                session.history.leave()
+                raise
             self._opened(session, share)
             return session
 
@@ -276,11 +283,15 @@ class Gateway:
         self.live[session.id], self._shares[session.id] = session, share
         self.metrics.sessions.set(len(self.live))
 
-    async def _lease(self, id: str) -> Lease:
-        lease = await self.engine.acquire(id, self._owner, LEASE)
-        if lease is None:
-            raise Overloaded("another gateway has this session just now", {"retryAfter": RETRY_AFTER})
-        return lease
+    async def _let_go_if_idle(self, id: str) -> bool:
+        """Close a session that another gateway asks for, unless somebody needs it here."""
+        session = self.live.get(id)
+        if session is not None and not session.is_idle:
+            return False
+        if session is not None:
+            self._begin_close(session)
+        await self._closed(id)
+        return True
 
     @contextlib.asynccontextmanager
     async def _room_for_session(self, principal: str) -> AsyncIterator[Share]:

@@ -39,6 +39,7 @@ class ServeOptions(Struct, kw_only=True):
     limits: Limits = Limits()
     detached: Detached = Detached()
     retention: Retention = Retention()
+    engine: str = ""  # where logs are kept: the address of NATS; without one a file in the state
     level: Literal["process", "power"] = "power"
     takes_over: bool = False  # from the process that serves this state now
     drain: float = 3.0  # seconds for turns to finish when the gateway is told to stop

@@ -13,7 +13,7 @@ from ..errors import Error
 from ..transports.remote.server.certificates import reload_certificate
 from .gateway import Gateway
 from .options import ServeOptions
-from .web import Web
+from .web.application import Web
 
 log = logging.getLogger("dragoman")
 

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 
 from ..errors import Error
 from ..foundation import directories
-from ..foundation.destinations import PUBLIC_ONLY
-from ..host.processes import Launch
 from ..transports.remote.unix_sockets import SCHEME, listen_at, name_of
 from .access.admission import Admission, SocketUsers
 from .access.budget import ClientSockets, raise_descriptor_limit
@@ -27,7 +25,7 @@ from .access.guard import local_names
 from .access.proxies import TrustedProxies
 from .access.tokens import TokenFile, add_token
 from .gateway import Gateway, running
-from .log.sqlite import SqliteEngine
+from .log.opening import open_engine
 from .operations.admin import admin_socket
 from .operations.apart import OwnFiles, keep_apart
 from .operations.figures import watched
@@ -36,46 +34,18 @@ from .operations.leaving import leave
 from .operations.log_budget import logging_within
 from .operations.offline import only_one
 from .operations.stopping import heed_signals
-from .operations.supervision import VARIABLES, notify, supervised
+from .operations.supervision import notify, supervised
 from .options import ServeOptions as ServeOptions
 from .reloading import OptionsInForce, on_hangup, reload
-from .web import Web
+from .web.application import Web
 
 if TYPE_CHECKING:
     from ..transports.remote.server.server import Server
 
 log = logging.getLogger("dragoman")
 
-# What a service manager tells the gateway alone: sockets, credentials, directories.
-OF_SYSTEMD = (
-    *(
-        "LISTEN_PID",
-        "LISTEN_FDS",
-        "LISTEN_FDNAMES",
-        "CREDENTIALS_DIRECTORY",
-        "STATE_DIRECTORY",
-        "RUNTIME_DIRECTORY",
-    ),
-    *("CONFIGURATION_DIRECTORY", "LOGS_DIRECTORY", "CACHE_DIRECTORY", "INVOCATION_ID", "JOURNAL_STREAM", "MAINPID"),
-)
 SAME = "--listen has to name it, unix:PATH or HOST:PORT"
 FIRST_GIVEN = 3  # the first descriptor that systemd gives
-OF_TRACING = "OTEL_"  # variables of the library that exports traces, which may hold keys
-KEPT_BACK = ("DRAGOMAN_TOKEN", *VARIABLES, *OF_SYSTEMD)  # of our environment from agents
-
-
-def environment(launch: Launch) -> dict[str, str]:
-    """What an agent's process gets: its own settings, and of our environment no token of ours.
-
-    Our own agents are told to keep to the public internet: what is private here is not their clients'.
-    """
-    given = {PUBLIC_ONLY: "1", **launch.environment}
-    return {name: value for name, value in given.items() if not is_kept_back(name) or name in launch.env}
-
-
-def is_kept_back(name: str) -> bool:
-    """Whether a variable of our environment is for the gateway alone."""
-    return name in KEPT_BACK or name.startswith(OF_TRACING)
 
 
 class CannotListen(Error):
@@ -114,7 +84,7 @@ async def serving(
     proxies = TrustedProxies(options.proxies)
     tls = _tls(options)
     with predecessor(options) as before, held_state(options.state, before.lock if before else None) as held:
-        gateway = _gateway(options, takes_over=before is not None)
+        gateway = await _gateway(options, takes_over=before is not None)
         try:
             web = Web(gateway, _admission(options, gateway), origins=options.origins, proxies=proxies)
         except BaseException:
@@ -122,7 +92,7 @@ async def serving(
             raise
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(running(gateway))
-            own_files = OwnFiles(options.state, options.tokens, options.tls)
+            own_files = OwnFiles(options.state, options.tokens, options.tls, options.path)
             await keep_apart(own_files, gateway.processes, gateway.workspaces)
             listener = before.listener if before else activated()
             server = await stack.enter_async_context(_listening(web, options, tls, listener, proxies))
@@ -146,9 +116,9 @@ async def serving(
                 await gateway.drain(force.options.drain)
 
 
-def _gateway(options: ServeOptions, *, takes_over: bool) -> Gateway:
+async def _gateway(options: ServeOptions, *, takes_over: bool) -> Gateway:
     return Gateway(
-        SqliteEngine(options.state, options.level),
+        await open_engine(options.engine, options.state, options.level),
         options.agents,
         limits=options.limits,
         checks=Checks(workspace=options.workspace, commands=frozenset(options.mcp_commands)),

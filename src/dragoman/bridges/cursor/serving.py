@@ -15,11 +15,12 @@ from ...gateway.access.admission import Admission
 from ...gateway.access.checks import Checks
 from ...gateway.access.guard import local_names
 from ...gateway.access.tokens import TokenFile
+from ...gateway.agents.environment import environment
 from ...gateway.agents.upstream import Hosted
 from ...gateway.gateway import Gateway, running
 from ...gateway.log.sqlite import SqliteEngine
 from ...gateway.operations.apart import OwnFiles, keep_apart
-from ...gateway.serving import CannotListen, environment, held_state, introduce_ourselves
+from ...gateway.serving import CannotListen, held_state, introduce_ourselves
 from ...host.permissions.engine import Preset
 from ...host.processes import Launch
 from .web import CursorWeb
@@ -97,9 +98,10 @@ async def cursor_bridge(options: CursorOptions) -> AsyncIterator[CursorBridge]:
 
 
 def _hosted(launch: Launch, options: CursorOptions) -> Hosted:
+    own_paths = [str(path) for path in (options.state, options.tokens) if path]
     return Hosted(
         target=launch.url or launch.argv,
-        env=None if launch.url else environment(launch),
+        env=None if launch.url else environment(launch, own_paths),
         cwd=launch.directory,
         preset=options.preset,
         apart=not launch.url,

@@ -9,8 +9,7 @@
     GET    /acp/sessions/ID/events   its events from now on
     DELETE /acp/sessions/ID          delete it
 
-A request with another host name, or from a page that is not allowed, is refused before anything else is checked.
-Every request but a browser's preflight needs a token.
+The paths are a table of the gateway's `Routes`, which check the host name, the page and the token of every request.
 """
 
 import asyncio
@@ -30,9 +29,9 @@ from ...gateway.access.admission import Admission
 from ...gateway.access.guard import Guard, values_of
 from ...gateway.access.principals import PrincipalName
 from ...gateway.gateway import Gateway
+from ...gateway.web.routes import ANY, NOTHING_HERE, RoutedRequest, Routes, WebRoute
 from ...host.display import visible
-from ...transports.remote.server.answers import EVENTS, Receive, RequestRefused, Scope, Send, refuse, respond
-from ...transports.remote.server.asgi import read_request
+from ...transports.remote.server.answers import EVENTS, Receive, RequestRefused, Scope, Send, respond
 from ...transports.remote.server.requests import Bodies
 from ...transports.remote.sse import KEEP_ALIVE
 from .composer import Composer
@@ -41,7 +40,6 @@ from .followers import Follower
 
 MODEL = "acp:"  # the prefix of the names of models that are our agents
 KEEP_ALIVE_EVERY = 15.0  # seconds
-# characters of an agent's errors
 STATUS = {AuthRequired: 401, InvalidParams: 400, Overloaded: 429, ResourceNotFound: 404}
 CORS = {
     "access-control-allow-methods": "GET, POST, DELETE",
@@ -84,87 +82,53 @@ class CursorWeb:
     ) -> None:
         self.guard = Guard((), origins, lambda why: gateway.metrics.refusals.add(1, why))
         self.composers = Composers(gateway)
-        self._admission, self._titles = admission, titles
+        self._titles = titles
         self._bodies = Bodies(MAX_FRAME)
+        table = (
+            WebRoute("OPTIONS", ANY, "anybody", _preflight),
+            WebRoute("POST", "/acp/sendMessage", "principal", self._send_message),
+            WebRoute("POST", "/acp/abort", "principal", self._abort),
+            WebRoute("POST", "/acp/permission", "principal", self._permission),
+            WebRoute("GET", "/acp/agents", "principal", self._models),
+            WebRoute("GET", "/acp/sessions", "principal", self._list),
+            WebRoute("GET", "/acp/sessions/{id}", "principal", self._show),
+            WebRoute("GET", "/acp/sessions/{id}/events", "principal", self._events),
+            WebRoute("DELETE", "/acp/sessions/{id}", "principal", self._delete),
+            WebRoute(ANY, ANY, "principal", _unknown),
+        )
+        self._routes = Routes(self.guard, admission, table, dress=_allowing, refused=_refused)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             raise ValueError("only `dragoman cursor` can start this server")
-        try:
-            self.guard.check(scope)
-            if scope["type"] != "http":
-                raise RequestRefused(404, "this server does not offer WebSocket")
-            sending = _allowing(scope, send)
-            if scope["method"] == "OPTIONS":
-                await respond(sending, 204, headers=CORS)
-                return
-        except RequestRefused as refused:
-            if scope["type"] == "websocket":
-                await receive()  # websocket.connect
-            await refuse(scope, send, refused)
-            return
-        try:
-            principal = PrincipalName((await self._admission(read_request(scope))).name)
-            await self._route(scope, principal, receive, sending)
-        except RequestRefused as refused:
-            await refuse(scope, sending, refused)
-        except Error as exc:
-            status = next((status for kind, status in STATUS.items() if isinstance(exc, kind)), 502)
-            await refuse(scope, sending, RequestRefused(status, str(exc)))
+        await self._routes(scope, receive, send)
 
-    async def _route(self, scope: Scope, principal: PrincipalName, receive: Receive, send: Send) -> None:
-        method, parts = scope["method"], scope["path"].strip("/").split("/")
-        match method, *parts:
-            case "POST", "acp", "sendMessage":
-                await self._send_message(await self._body(scope, receive, SendMessage), principal, receive, send)
-            case "POST", "acp", "abort":
-                await self._abort(await self._body(scope, receive, Abort), principal, send)
-            case "POST", "acp", "permission":
-                await self._permission(await self._body(scope, receive, PermissionAnswer), principal, send)
-            case "GET", "acp", "agents":
-                models = [{"name": MODEL + name, "title": title} for name, title in self._titles.items()]
-                await _answer(send, {"models": models})
-            case "GET", "acp", "sessions":
-                await self._list(principal, send)
-            case "GET", "acp", "sessions", id:
-                await self._show(principal, id, send)
-            case "GET", "acp", "sessions", id, "events":
-                composer = await self.composers.attach(principal, id)
-                await self._stream(composer, _following(composer.follow), receive, send)
-            case "DELETE", "acp", "sessions", id:
-                await self.composers.delete(principal, id)
-                await _answer(send, {"deleted": True})
-            case _:
-                raise RequestRefused(404, "this path does not exist; see dragoman cursor --help")
-
-    async def _body(self, scope: Scope, receive: Receive, kind: type[Body]) -> Body:
-        types = values_of(scope, b"content-type")
+    async def _body(self, request: RoutedRequest, kind: type[Body]) -> Body:
+        types = values_of(request.scope, b"content-type")
         if [type.partition(";")[0].strip().lower() for type in types] != ["application/json"]:
             raise RequestRefused(415, "the body must be application/json")
         try:
-            return msgspec.json.decode(await self._bodies.read(receive), type=kind)
+            return msgspec.json.decode(await self._bodies.read(request.receive), type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             raise RequestRefused(400, f"the body cannot be read: {exc}") from None
 
-    async def _send_message(
-        self, message: SendMessage, principal: PrincipalName, receive: Receive, send: Send
-    ) -> None:
+    async def _send_message(self, request: RoutedRequest) -> None:
+        message = await self._body(request, SendMessage)
         agent = self._agent(message.model_name)
         prompt = _prompt(message)
         cwd = message.workspace_path or os.getcwd()
         if not os.path.isabs(cwd):
             raise RequestRefused(400, "workspacePath must be an absolute path")
-        composer = await self.composers.open(principal, message.composer_id, agent, cwd)
-        await self._stream(composer, _sending(composer, prompt), receive, send)
+        composer = await self.composers.open(_name(request), message.composer_id, agent, cwd)
+        await _stream(composer, _sending(composer, prompt), request)
 
-    async def _abort(self, asked: Abort, principal: PrincipalName, send: Send) -> None:
-        await self.composers.find(principal, asked.composer_id)
-        composer = self.composers.opened(principal, asked.composer_id)
-        await _answer(send, {"aborted": composer is not None and await composer.abort()})
+    async def _abort(self, request: RoutedRequest) -> None:
+        composer = await self._opened(request, (await self._body(request, Abort)).composer_id)
+        await _answer(request, {"aborted": composer is not None and await composer.abort()})
 
-    async def _permission(self, answer: PermissionAnswer, principal: PrincipalName, send: Send) -> None:
-        await self.composers.find(principal, answer.composer_id)
-        composer = self.composers.opened(principal, answer.composer_id)
+    async def _permission(self, request: RoutedRequest) -> None:
+        answer = await self._body(request, PermissionAnswer)
+        composer = await self._opened(request, answer.composer_id)
         try:
             if composer is None:
                 raise KeyError
@@ -173,16 +137,36 @@ class CursorWeb:
             raise RequestRefused(404, "there is no such open question") from None
         except ValueError:
             raise RequestRefused(400, "the question has no such option") from None
-        await _answer(send, {"answered": True})
+        await _answer(request, {"answered": True})
 
-    async def _list(self, principal: PrincipalName, send: Send) -> None:
+    async def _opened(self, request: RoutedRequest, id: str) -> Composer | None:
+        """A composer of whoever asks, if it is open; raises an Error if they have none by this id."""
+        principal = _name(request)
+        await self.composers.find(principal, id)
+        return self.composers.opened(principal, id)
+
+    async def _models(self, request: RoutedRequest) -> None:
+        models = [{"name": MODEL + name, "title": title} for name, title in self._titles.items()]
+        await _answer(request, {"models": models})
+
+    async def _list(self, request: RoutedRequest) -> None:
+        principal = _name(request)
         kept = await self.composers.kept(principal)
-        await _answer(send, {"sessions": [self._shown(principal, one) for one in kept]})
+        await _answer(request, {"sessions": [self._shown(principal, one) for one in kept]})
 
-    async def _show(self, principal: PrincipalName, id: str, send: Send) -> None:
-        kept = await self.composers.find(principal, id)
+    async def _show(self, request: RoutedRequest) -> None:
+        principal = _name(request)
+        kept = await self.composers.find(principal, request.named["id"])
         said = await self.composers.bubbles(kept, principal)
-        await _answer(send, {**self._shown(principal, kept), "bubbles": said})
+        await _answer(request, {**self._shown(principal, kept), "bubbles": said})
+
+    async def _events(self, request: RoutedRequest) -> None:
+        composer = await self.composers.attach(_name(request), request.named["id"])
+        await _stream(composer, _following(composer.follow), request)
+
+    async def _delete(self, request: RoutedRequest) -> None:
+        await self.composers.delete(_name(request), request.named["id"])
+        await _answer(request, {"deleted": True})
 
     def _shown(self, principal: PrincipalName, kept: KeptComposer) -> dict[str, object]:
         composer = self.composers.opened(principal, kept.composer_id)
@@ -201,27 +185,26 @@ class CursorWeb:
             raise RequestRefused(400, f"there is no model {visible(model, limit=80)!r} here; there are {known}")
         return agent
 
-    async def _stream(
-        self, composer: Composer, following: Awaitable[Follower], receive: Receive, send: Send
-    ) -> None:
-        """Send the events of a composer; a reader that disconnects does not affect the turn."""
+
+async def _stream(composer: Composer, following: Awaitable[Follower], request: RoutedRequest) -> None:
+    """Send the events of a composer; a reader that disconnects does not affect the turn."""
+    try:
+        follower = await following
+    except OverflowError as exc:
+        raise RequestRefused(429, str(exc)) from None
+    try:
+        headers = [(b"content-type", EVENTS.encode()), (b"cache-control", b"no-cache")]
+        await request.send({"type": "http.response.start", "status": 200, "headers": headers})
+        hung_up = asyncio.ensure_future(_until_disconnected(request.receive))
+        hung_up.add_done_callback(lambda _: follower.end())
         try:
-            follower = await following
-        except OverflowError as exc:
-            raise RequestRefused(429, str(exc)) from None
-        try:
-            headers = [(b"content-type", EVENTS.encode()), (b"cache-control", b"no-cache")]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            hung_up = asyncio.ensure_future(_until_disconnected(receive))
-            hung_up.add_done_callback(lambda _: follower.end())
-            try:
-                await _write(follower, send)
-            finally:
-                hung_up.cancel()
-                await asyncio.wait([hung_up])
-            await send({"type": "http.response.body", "body": b""})
+            await _write(follower, request.send)
         finally:
-            composer.let_go(follower)
+            hung_up.cancel()
+            await asyncio.wait([hung_up])
+        await request.send({"type": "http.response.body", "body": b""})
+    finally:
+        composer.let_go(follower)
 
 
 async def _following(follow: Callable[[], Follower]) -> Follower:
@@ -260,8 +243,27 @@ def _prompt(message: SendMessage) -> list[s.ContentBlock]:
     return blocks
 
 
-async def _answer(send: Send, answer: object) -> None:
-    await respond(send, 200, codec.encode(answer))
+async def _answer(request: RoutedRequest, answer: object) -> None:
+    await respond(request.send, 200, codec.encode(answer))
+
+
+async def _preflight(request: RoutedRequest) -> None:
+    await respond(request.send, 204, headers=CORS)
+
+
+async def _unknown(request: RoutedRequest) -> None:
+    raise RequestRefused(404, f"{NOTHING_HERE}; see dragoman cursor --help")
+
+
+def _name(request: RoutedRequest) -> PrincipalName:
+    return PrincipalName(request.principal.name)
+
+
+def _refused(exc: Error) -> RequestRefused:
+    """How a page is told an error."""
+    if isinstance(exc, RequestRefused):
+        return exc
+    return RequestRefused(next((status for kind, status in STATUS.items() if isinstance(exc, kind)), 502), str(exc))
 
 
 def _allowing(scope: Scope, send: Send) -> Send:

@@ -16,10 +16,9 @@ from ...gateway.access.admission import Admission
 from ...gateway.access.guard import Guard, local_names
 from ...gateway.access.tokens import TokenFile
 from ...gateway.serving import CannotListen, introduce_ourselves
+from ...gateway.web.routes import RoutedRequest, Routes, WebRoute
 from ...host.permissions.engine import Preset
 from ...host.processes import Launch
-from ...transports.remote.server.answers import Receive, RequestRefused, Scope, Send, refuse
-from ...transports.remote.server.asgi import read_request
 from .languages import language_tools
 from .server import bridged
 
@@ -67,22 +66,14 @@ async def mcp_endpoint(
     async with _offered(agent, workspace, preset) as server:
         manager = StreamableHTTPSessionManager(server)
 
-        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            try:
-                guard.check(scope)
-                if scope["type"] != "http" or scope["path"] != PATH:
-                    raise RequestRefused(404, f"the server is at {PATH}")
-                await admission(read_request(scope))
-            except RequestRefused as refused:
-                if scope["type"] == "websocket":
-                    await receive()  # websocket.connect
-                await refuse(scope, send, refused)
-                return
-            await manager.handle_request(scope, receive, send)
+        async def answer(request: RoutedRequest) -> None:
+            await manager.handle_request(request.scope, request.receive, request.send)
 
+        methods = ("GET", "POST", "DELETE")
+        routes = Routes(guard, admission, [WebRoute(method, PATH, "principal", answer) for method in methods])
         async with manager.run():
             try:
-                async with listening(answer, HOST, port) as listened:
+                async with listening(routes, HOST, port) as listened:
                     guard.hosts |= local_names(HOST, listened.port)
                     yield f"http://localhost:{listened.port}{PATH}"
             except OSError as exc:

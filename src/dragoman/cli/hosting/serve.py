@@ -107,16 +107,17 @@ def options_of(found: "Configuration") -> "ServeOptions":
 def _agent(named: str, arguments: argparse.Namespace, state: "Path") -> "tuple[str, Hosted]":
     """An agent by NAME=CMD or by a known name."""
     from ...errors import Error
+    from ...gateway.agents.environment import environment
     from ...gateway.agents.upstream import Hosted
-    from ...gateway.serving import environment
 
     name, launch = installed_agent(named)
     is_isolated = arguments.isolate == "full"
     if is_isolated and launch.url:
         raise Error(f"{name} runs elsewhere, so it cannot be isolated here")
+    own_paths = [path for path in (str(state), arguments.token_file, *(arguments.tls or ())[1:]) if path]
     return name, Hosted(
         target=launch.url or launch.argv,
-        env=None if launch.url else environment(launch),
+        env=None if launch.url else environment(launch, own_paths, arguments.pass_env),
         cwd=launch.directory,
         workspace=arguments.lend,
         preset=arguments.permissions,

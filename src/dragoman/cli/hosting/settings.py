@@ -153,6 +153,14 @@ WORKSPACE = (
         "can hide them; full (--isolate alone): each agent and its commands run in a sandbox around its workspace; "
         "off: agents see what the gateway sees",
     ),
+    Setting(
+        key="pass_env",
+        shape="many",
+        metavar="NAME",
+        help="variable that agents get besides the usual ones (PATH, HOME, ...), * stands for any letters; may be "
+        "repeated",
+        told="all that are not the gateway's own",
+    ),
     Setting(key="visible", shape="many", metavar="PATH", help="further path that isolated agents may read"),
     Setting(
         key="network",

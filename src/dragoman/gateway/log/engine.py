@@ -8,10 +8,14 @@ Rule 1: what `append` has returned from is durable, and in the order of its numb
 Rule 2: only the holder of the session's lease writes to it: an epoch that is not the newest is refused (`Fenced`).
 Rule 3: a record is read as it was written, byte for byte, or it says that it is not; a number is never left out.
 Rule 4: a write that failed with EngineFailure may have happened; doing it again has the effect of doing it once.
-Rule 5: an engine raises EngineFailure, DamagedLog, Fenced, Conflict and nothing else, unless it is used wrongly.
+Rule 5: an engine raises EngineFailure, DamagedLog, Fenced, Conflict, Unanswered and nothing else, unless it is used
+wrongly.
+Rule 6: whoever listens to a session is called after each `append` that returned, its writer included.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -20,10 +24,14 @@ from ...errors import Error
 from ..metrics import Metric
 
 Origin = Literal["agent", "client", "gateway"]
+CallHandler = Callable[[str, bytes], Awaitable[bytes]]  # of the holder of a session's lease, to a request about it
 Key = tuple[str, ...]  # names a fact among those of its kind, from the general to the particular
+
+log = logging.getLogger("dragoman")
 
 MAX_FACT = 768 * 1024  # bytes of a fact's value, which any engine writes in one go
 MAX_KEY = 1024  # bytes of a key in all
+CALL_SECONDS = 10.0  # that the holder of a lease has to answer a request
 
 
 class EngineFailure(Error):
@@ -40,6 +48,10 @@ class Fenced(Error):
 
 class Conflict(Error):
     """A fact has changed since it was read."""
+
+
+class Unanswered(Error):
+    """Nobody answers for a session; whether its holder did what it was asked for is unknown."""
 
 
 class LogEntry(Struct, frozen=True, gc=False):
@@ -126,7 +138,19 @@ class Engine(LogReader, Protocol):
         """
 
     def listen(self, session: str, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have something called whenever a session's log has grown, and maybe otherwise; gives what ends that."""
+        """Have something called soon after a session's log has grown, and maybe otherwise; gives what ends that.
+
+        An `append` here has returned before it is called for that.
+        """
+
+    async def answer(self, owner: str, answer: CallHandler) -> Callable[[], Awaitable[None]]:
+        """Have requests about the sessions whose leases an owner holds answered; gives what ends that."""
+
+    async def call(self, session: str, request: bytes) -> bytes:
+        """Ask whoever holds a session's lease, wherever that is; gives the answer.
+
+        Raises Unanswered when nobody holds it, or its holder fails or takes longer than `CALL_SECONDS`.
+        """
 
     async def forget(self, session: str) -> None:
         """Delete a session's log, and what is beside it, for good: in small steps, so that nobody waits for it."""
@@ -183,3 +207,23 @@ def check_fact(kind: str, key: Key, value: bytes = b"") -> None:
         raise ValueError(f"the key of a {kind} has 1 to {MAX_KEY} bytes")
     if len(value) > MAX_FACT:
         raise ValueError(f"the value of a {kind} has {MAX_FACT} bytes at most, not {len(value)}")
+
+
+def check_call(request: bytes) -> None:
+    """Raise ValueError for what no engine carries to the holder of a lease."""
+    if len(request) > MAX_FACT:
+        raise ValueError(f"a request has {MAX_FACT} bytes at most, not {len(request)}")
+
+
+async def answered(answer: CallHandler, session: str, request: bytes) -> bytes:
+    """The answer of the holder of a session's lease; raises Unanswered for one that fails."""
+    try:
+        async with asyncio.timeout(CALL_SECONDS):
+            return await answer(session, request)
+    except Exception as exc:
+        log.warning("a request about session %s failed: %s", session, exc or type(exc).__name__)
+        raise Unanswered(f"the holder of {session} failed") from None
+
+
+def nobody_answers(session: str) -> Unanswered:
+    return Unanswered(f"nobody answers for {session}")

@@ -1,18 +1,13 @@
-"""The engine of one machine: a file of SQLite, written by one thread, all waiting records in one transaction.
-
-Reading has a connection and a thread of its own, so that a long history holds up nobody who writes.
-"""
+"""The engine of one machine: a file of SQLite, written by one thread, all waiting records in one transaction."""
 
 import asyncio
 import functools
 import hashlib
-import logging
 import os
 import secrets
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from ...store.database.connecting import Level
@@ -21,145 +16,35 @@ from ...store.database.vacuum import empty_log, give_back
 from ..metrics import Counter, Histogram, Metric
 from . import forgetting
 from .database import (
-    FILE,
     INSERT_FACT,
     INSERT_LEASE,
     INSERT_RECORD,
     GatewayFile,
-    ReadingFile,
-    escaped,
     fact_checksum,
-    fact_key,
     lease_checksum,
     record_checksum,
 )
-from .disk import UnreadableLog, check_room, figures, unreadable
+from .disk import check_room, figures
 from .engine import (
+    CallHandler,
     Conflict,
-    DamagedLog,
     EngineFailure,
-    Fact,
     Fenced,
-    Key,
     Lease,
     LogEntry,
     StoredRecord,
     Upkeep,
-    check_fact,
+    answered,
+    check_call,
+    nobody_answers,
 )
+from .sqlite_reading import SqliteReader, last_number, name_of
 
 T = TypeVar("T")
 
-log = logging.getLogger("dragoman")
-
-PIECE = 256 * 1024  # bytes of a blob handed out at once
-KEYS = 500  # of facts, asked for in one statement
-PAGE = 2000  # facts read at once
-READ_BYTES = 1024 * 1024  # of records handed out at once
 IDENTITY = "gateway", "owner"  # the fact that says who takes leases
-LAST = "\U0010ffff"  # comes after whatever a key goes on with
+LONGEST_LEASE = 60.0  # seconds that a gateway takes one for, at most
 TRIES, PAUSE = 40, 0.05  # to empty the write-ahead log behind a deletion, and seconds between two
-
-
-class SqliteReader:
-    """Reads what is kept in a directory, also beside the process that has it."""
-
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        self.path = Path(directory) / FILE
-        # It never waits for who writes.
-        self._reader = DatabaseThread(functools.partial(ReadingFile, self.path), "gateway history", unreadable)
-
-    async def close(self) -> None:
-        await asyncio.to_thread(self._reader.close)
-
-    async def _mend(self) -> bool:
-        """Have the database made anew if it is damaged; false when that is not so, or not ours to do."""
-        return False
-
-    async def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        def fresh(file: ReadingFile) -> T:
-            with file.snapshot() as db:
-                return job(db)
-
-        try:
-            return await self._reader.run(fresh, shares=False)
-        except UnreadableLog:
-            await self._mend()  # or somebody else has done so meanwhile
-            return await self._reader.run(fresh, shares=False)
-
-    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
-        return await self._read(lambda db: read_records(db, session, after, limit))
-
-    async def last(self, session: str) -> int:
-        return await self._read(lambda db: last_number(db, session))
-
-    async def marked_for_deletion(self) -> Sequence[str]:
-        return await self._read(lambda db: [id for (id,) in db.execute("SELECT session FROM doomed")])
-
-    async def fact(self, kind: str, *key: str) -> Fact | None:
-        name = _name(kind, key)
-
-        def job(db: sqlite3.Connection) -> Fact | None:
-            row = db.execute(
-                "SELECT value, revision, crc FROM facts WHERE kind = ? AND key = ?", (kind, name)
-            ).fetchone()
-            if row and row[2] != fact_checksum(kind, name, *row[:2]):
-                raise DamagedLog(f"the {kind} {name!r} is damaged")
-            return Fact(*row[:2]) if row else None
-
-        return await self._read(job)
-
-    async def facts(self, kind: str, *prefix: str) -> AsyncIterator[tuple[Key, Fact]]:
-        begin = behind = "".join(escaped(part) + "\n" for part in prefix)
-        while rows := await self._facts_behind(kind, behind, begin + LAST):
-            behind = rows[-1][0]
-            for fact in _whole_facts(kind, rows).items():
-                yield fact
-
-    async def _facts_behind(self, kind: str, behind: str, end: str) -> list[tuple[str, bytes, int, int]]:
-        def job(db: sqlite3.Connection) -> list[tuple[str, bytes, int, int]]:
-            rows = db.execute(
-                "SELECT key, value, revision, crc FROM facts WHERE kind = ? AND key > ? AND key < ?"
-                " ORDER BY key LIMIT ?",
-                (kind, behind, end, PAGE),
-            )
-            return rows.fetchall()
-
-        return await self._read(job)
-
-    async def facts_of(self, kind: str, keys: Sequence[Key]) -> Mapping[Key, Fact]:
-        names = [_name(kind, key) for key in keys]
-
-        def job(db: sqlite3.Connection) -> dict[Key, Fact]:
-            found: dict[Key, Fact] = {}
-            for start in range(0, len(names), KEYS):
-                some = names[start : start + KEYS]
-                marks = ", ".join("?" * len(some))
-                rows = db.execute(
-                    f"SELECT key, value, revision, crc FROM facts WHERE kind = ? AND key IN ({marks})",
-                    (kind, *some),
-                )
-                found |= _whole_facts(kind, rows)
-            return found
-
-        return await self._read(job)
-
-    async def blob(self, session: str, name: str) -> AsyncIterator[bytes]:
-        at = 1
-        while piece := await self._piece(session, name, at):
-            yield piece
-            at += len(piece)
-
-    async def _piece(self, session: str, name: str, at: int) -> bytes:
-        def job(db: sqlite3.Connection) -> bytes:
-            row = db.execute(
-                "SELECT substr(data, ?, ?) FROM blobs WHERE session = ? AND name = ?", (at, PIECE, session, name)
-            ).fetchone()
-            if row is None:
-                raise DamagedLog(f"there is no blob {name}")
-            return bytes(row[0])
-
-        return await self._read(job)
 
 
 class SqliteEngine(SqliteReader):
@@ -168,6 +53,7 @@ class SqliteEngine(SqliteReader):
     def __init__(self, directory: str | os.PathLike[str], level: Level = "process") -> None:
         super().__init__(directory)
         self._listeners: dict[str, set[Callable[[], None]]] = {}
+        self._answers: dict[str, CallHandler] = {}  # by owner: all that hold leases here are in this process
         self._looked: set[str] = set()  # sessions with damage for which all of the database was looked at
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._commits = Histogram("How long commits of the log took, the sync to the disk included.")
@@ -214,7 +100,7 @@ class SqliteEngine(SqliteReader):
 
         await self._writer.run(job, shares=True)
         for wake in tuple(self._listeners.get(lease.name, ())):
-            wake()
+            asyncio.get_running_loop().call_soon(wake)
 
     async def adopt(self, lease: Lease, records: Sequence[StoredRecord], after: int) -> None:
         def job(file: GatewayFile) -> None:
@@ -241,6 +127,21 @@ class SqliteEngine(SqliteReader):
                     del self._listeners[session]
 
         return end
+
+    async def answer(self, owner: str, answer: CallHandler) -> Callable[[], Awaitable[None]]:
+        self._answers[owner] = answer
+
+        async def end() -> None:
+            self._answers.pop(owner, None)
+
+        return end
+
+    async def call(self, session: str, request: bytes) -> bytes:
+        check_call(request)
+        owner = await self._read(lambda db: _holder(db, session))
+        if (answer := self._answers.get(owner)) is None:
+            raise nobody_answers(session)
+        return await answered(answer, session, request)
 
     async def forget(self, session: str) -> None:
         await self.mark_for_deletion(session)
@@ -270,10 +171,11 @@ class SqliteEngine(SqliteReader):
     async def acquire(self, name: str, owner: str, seconds: float) -> Lease | None:
         def job(db: sqlite3.Connection) -> Lease | None:
             held = db.execute("SELECT owner, epoch, expires FROM leases WHERE name = ?", (name,)).fetchone()
-            if held and held[0] != owner and held[2] > time.time():
-                return None
+            now = time.time()
+            if held and held[0] != owner and now < held[2] <= now + max(seconds, LONGEST_LEASE):
+                return None  # one that ends later than any does was given before the clock went back
             lease = Lease(name, owner, max(held[1] if held else 0, _latest_epoch(db, name)) + 1)
-            _put_lease(db, lease, last_number(db, name), time.time() + seconds)
+            _put_lease(db, lease, last_number(db, name), now + seconds)
             return lease
 
         return await self._write(job)
@@ -288,7 +190,7 @@ class SqliteEngine(SqliteReader):
             )
             for one in kept:
                 for kind, value in one.facts.items():
-                    _put_fact(db, kind, _name(kind, (one.lease.name,), value), value)
+                    _put_fact(db, kind, name_of(kind, (one.lease.name,), value), value)
             return lost
 
         return await self._write(job)
@@ -303,11 +205,11 @@ class SqliteEngine(SqliteReader):
     # Facts
 
     async def put_fact(self, kind: str, *key: str, value: bytes, revision: int | None = None) -> int:
-        name = _name(kind, key, value)
+        name = name_of(kind, key, value)
         return await self._write(lambda db: _put_fact(db, kind, name, value, revision))
 
     async def drop_fact(self, kind: str, *key: str) -> None:
-        name = _name(kind, key)
+        name = name_of(kind, key)
         await self._write(
             lambda db: db.execute("DELETE FROM facts WHERE kind = ? AND key = ?", (kind, name)) and None
         )
@@ -323,39 +225,6 @@ class SqliteEngine(SqliteReader):
 
         await self._write(job)
         return name
-
-
-def _name(kind: str, key: Key, value: bytes = b"") -> str:
-    """The name of a fact in the database."""
-    check_fact(kind, key, value)
-    return "\n".join(map(escaped, key))
-
-
-def read_records(db: sqlite3.Connection, session: str, after: int, limit: int) -> list[StoredRecord]:
-    """Some records after a number; in the place of what is damaged or missing, one that says so."""
-    found: list[StoredRecord] = []
-    size, expected = 0, after + 1
-    rows = db.execute(
-        "SELECT number, epoch, time, origin, principal, client, frame, crc FROM records "
-        "WHERE session = ? AND number > ? ORDER BY number LIMIT ?",
-        (session, after, limit),
-    )
-    for number, epoch, written, origin, principal, client, frame, crc in rows:
-        found += map(_missing, range(expected, number))
-        expected = number + 1
-        if crc == record_checksum(session, number, epoch, written, origin, principal, client, frame):
-            found.append(StoredRecord(number, epoch, written, LogEntry(origin, frame, principal, client)))
-            size += len(frame)
-        else:
-            found.append(_missing(number))
-        if size > READ_BYTES or len(found) >= limit:
-            return found[:limit]
-    found += map(_missing, range(expected, last_number(db, session) + 1))
-    return found[:limit]
-
-
-def _missing(number: int) -> StoredRecord:
-    return StoredRecord(number, 0, 0.0, LogEntry("gateway", b""), is_whole=False)
 
 
 def _write_records(file: GatewayFile, session: str, records: Sequence[StoredRecord], after: int) -> None:
@@ -393,17 +262,6 @@ def _unwritten(
     return records[len(there) :]
 
 
-def _whole_facts(kind: str, rows: Iterable[tuple[str, bytes, int, int]]) -> dict[Key, Fact]:
-    """The facts of rows that are what was put."""
-    found: dict[Key, Fact] = {}
-    for key, value, revision, crc in rows:
-        if crc == fact_checksum(kind, key, value, revision):
-            found[fact_key(key)] = Fact(value, revision)
-        else:
-            log.error("the %s %r is damaged; see `dragoman gateway verify`", kind, key)
-    return found
-
-
 def _put_fact(db: sqlite3.Connection, kind: str, key: str, value: bytes, revision: int | None = None) -> int:
     row = db.execute("SELECT revision FROM facts WHERE kind = ? AND key = ?", (kind, key)).fetchone()
     found: int = row[0] if row else 0
@@ -419,17 +277,15 @@ def _is_held(db: sqlite3.Connection, lease: Lease) -> bool:
     return bool(row == (lease.owner, lease.epoch))
 
 
+def _holder(db: sqlite3.Connection, session: str) -> str:
+    """Who holds a session's lease; empty where nobody does."""
+    row = db.execute("SELECT owner, expires FROM leases WHERE name = ?", (session,)).fetchone()
+    return str(row[0]) if row and row[1] > time.time() else ""
+
+
 def _must_hold(db: sqlite3.Connection, lease: Lease) -> None:
     if not _is_held(db, lease):
         raise Fenced(f"{lease.name} has another owner by now")
-
-
-def last_number(db: sqlite3.Connection, session: str) -> int:
-    """The number of a session's last record: of those that are there, and as its lease says."""
-    (there,) = db.execute("SELECT max(number) FROM records WHERE session = ?", (session,)).fetchone()
-    row = db.execute("SELECT name, owner, epoch, last, crc FROM leases WHERE name = ?", (session,)).fetchone()
-    said = row[3] if row and row[4] == lease_checksum(*row[:4]) else 0
-    return max(there if type(there) is int else 0, said)
 
 
 def _put_lease(db: sqlite3.Connection, lease: Lease, last: int, expires: float) -> None:

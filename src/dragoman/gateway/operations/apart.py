@@ -26,6 +26,7 @@ class OwnFiles(NamedTuple):
     state: Path
     tokens: Path | None = None
     tls: tuple[str, str] | None = None
+    socket: str = ""  # at which the gateway's own user, and so an agent that sees it, is an admin
 
 
 async def keep_apart(own: OwnFiles, processes: Processes, workspaces: Workspaces) -> None:
@@ -59,7 +60,8 @@ def could_read(own: OwnFiles, workspaces: Workspaces) -> str:
     """What agents can read that are not isolated, in words for whoever runs the gateway."""
     ours = f"the tokens, the database of sessions and the admin socket in {own.state}"
     others = ", and the workspaces of all principals" if workspaces.is_per_principal else ""
-    return f"each of them, and each command that it runs, can read {ours}{others}"
+    socket = f", and can use {own.socket} as the gateway's own user" if own.socket else ""
+    return f"each of them, and each command that it runs, can read {ours}{others}{socket}"
 
 
 def still_seen(own: OwnFiles, workspaces: Workspaces) -> str:
@@ -83,6 +85,8 @@ def what_to_hide(own: OwnFiles, workspaces: Workspaces) -> Hidden:
     around = [*needed, "/usr", "/etc/ssl/certs", *([workspaces.top] if workspaces.pattern is not None else ())]
     files = [*([own.tokens] if own.tokens else ()), *(own.tls or ())[1:]]
     places = [os.path.realpath(own.state), *(hidden_place(str(file), around) for file in files)]
+    # Not the directory of the socket: that may be /run or /tmp, and nothing replaces the socket while agents run.
+    places += [os.path.realpath(own.socket)] if own.socket else []
     return Hidden(list(dict.fromkeys([*places, *([workspaces.top] if has_others else ())])), needed)
 
 

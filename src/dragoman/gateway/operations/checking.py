@@ -17,7 +17,7 @@ from ..log import summary
 from ..log.database import FILE, LAYOUT, TIP, fact_checksum, fact_key
 from ..log.logs import blob_of
 from ..log.session_facts import SessionFacts
-from ..log.sqlite import last_number, read_records
+from ..log.sqlite_reading import last_number, read_records
 
 PAGE = 1000
 

@@ -10,7 +10,8 @@ from ...errors import Error
 from ...foundation.unix import fcntl
 from ..log.database import FILE
 from ..log.retention import Expired, Expiry, Retention, forget_session
-from ..log.sqlite import SqliteEngine, SqliteReader
+from ..log.sqlite import SqliteEngine
+from ..log.sqlite_reading import SqliteReader
 from ..metrics import Metrics
 
 

@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator, Mapping
 
 from ..workers import owned
 
-VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")  # ours alone: no agent speaks for the gateway
-
 
 def notify(state: str, environ: Mapping[str, str] = os.environ) -> None:
     """Tell the supervisor something, such as READY=1; one that does not listen is no reason to stop."""

@@ -1,13 +1,15 @@
 """A session's log as its one writer sees it.
 
 A record has its number as soon as it is added, so an update can carry it.  What is added while some are being
-written goes with the next write.  Nobody is told of a record before it is durable.  A write that fails breaks the
-log: nothing more is added until `mend` says what it really holds.
+written goes with the next write.  Nobody is told of a record before it is durable: it listens to the engine as
+every reader does, and tells of what was written when the engine says that the log has grown.  A write that fails
+breaks the log: nothing more is added until `mend` says what it really holds.
 """
 
 import asyncio
 import heapq
 import itertools
+import logging
 import time
 from collections.abc import Callable, Sequence
 
@@ -16,6 +18,8 @@ from ..log import logs
 from ..log.engine import Engine, EngineFailure, Lease, LogEntry, Origin
 from ..metrics import Metrics
 from ..workers import owned
+
+log = logging.getLogger("dragoman")
 
 Publish = Callable[[int, Sequence[LogEntry]], None]
 Told = Callable[[Error | None], None]
@@ -36,6 +40,8 @@ class History:
         self._waiters: list[tuple[int, int, Told]] = []  # a heap: who waits for the lowest number comes first
         self._count = itertools.count()
         self._writer: asyncio.Task[None] | None = None
+        self._written: list[Sequence[LogEntry]] = []  # of which nobody has been told yet
+        self._end_listening = engine.listen(lease.name, self._grown)
 
     @property
     def lease(self) -> Lease:
@@ -76,6 +82,12 @@ class History:
         """Let what was added become durable."""
         if self._writer:
             await asyncio.wait([self._writer])
+        self._grown()
+        self.leave()
+
+    def leave(self) -> None:
+        """Listen no longer: the log is written by nobody here."""
+        self._end_listening()
 
     def found(self, entries: Sequence[LogEntry]) -> None:
         """A log that broke holds more than was acknowledged: tell what it holds."""
@@ -87,6 +99,7 @@ class History:
     def mend(self, lease: Lease, last: int) -> None:
         """Go on after a break, behind the last record the log has."""
         self._lease, self.last, self.durable, self.broken, self.waiting = lease, last, last, None, 0
+        self._written.clear()
 
     async def _write(self) -> None:
         while self._added:
@@ -99,20 +112,34 @@ class History:
                 return
             self._metrics.append_seconds.observe(time.perf_counter() - began)
             self._metrics.appended.add(len(entries))
-            self.waiting -= sum(len(entry.frame) for entry in entries)
-            first, self.durable = self.durable + 1, self.durable + len(entries)
-            self._publish(first, entries)
-            self._wake()
+            self._written.append(entries)
         self._writer = None
 
     async def _append(self, entries: Sequence[LogEntry]) -> None:
         """Write some, a second time where the first may have happened: an engine writes them once all the same."""
+        after = self.durable + sum(map(len, self._written))
         try:
-            await logs.append(self._engine, self._lease, entries, self.durable)
+            await logs.append(self._engine, self._lease, entries, after)
         except EngineFailure:
-            await logs.append(self._engine, self._lease, entries, self.durable)
+            await logs.append(self._engine, self._lease, entries, after)
+
+    def _grown(self) -> None:
+        """The log has grown: tell of what was written here."""
+        try:
+            while self._written and not self.broken:  # what a broken log holds is for whoever mends it to find
+                entries = self._written.pop(0)
+                self.waiting -= sum(len(entry.frame) for entry in entries)
+                first, self.durable = self.durable + 1, self.durable + len(entries)
+                self._publish(first, entries)
+        except Exception as exc:
+            log.exception("records of session %s cannot be told", self._lease.name)
+            self._break(exc)
+        else:
+            self._wake()
 
     def _break(self, why: Exception) -> None:
+        if self._written:
+            self._grown()
         self.broken = why if isinstance(why, Error) else InternalError(f"the log failed: {type(why).__name__}")
         self._writer, self._added = None, []
         self._broke()

@@ -64,7 +64,7 @@ class Hiding:
             elif os.path.isdir(path):
                 words += ["--perms", "0755", "--tmpfs", path]
                 emptied += ["--remount-ro", path]
-            else:
+            elif os.path.lexists(path):
                 words += ["--ro-bind", os.devnull, path]
         return words + emptied
 
@@ -72,9 +72,8 @@ class Hiding:
         """Try it once; raises CannotHide if a hidden file can be seen."""
         if sys.platform != "linux":
             raise CannotHide("this system has no bubblewrap: it needs Linux")
-        empty = [
-            path for path in self._hidden.paths if not any(is_beneath(one, path) for one in self._hidden.shown)
-        ]
+        there = filter(os.path.lexists, self._hidden.paths)  # others may be made before a program starts
+        empty = [path for path in there if not any(is_beneath(one, path) for one in self._hidden.shown)]
         trial = self.command(["/bin/sh", "-c", TRIAL, "sh", *empty])
         try:
             done = await asyncio.to_thread(

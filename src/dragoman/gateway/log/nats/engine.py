@@ -8,16 +8,31 @@ is renewed.
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 
 from ...metrics import Metric
-from ..engine import Conflict, Fenced, Lease, LogEntry, StoredRecord, Upkeep, check_fact
+from ...workers import owned
+from ..engine import (
+    CallHandler,
+    Conflict,
+    Fenced,
+    Lease,
+    LogEntry,
+    StoredRecord,
+    Unanswered,
+    Upkeep,
+    answered,
+    check_call,
+    check_fact,
+    nobody_answers,
+)
 from .batches import packed, portions
 from .jetstream import EPOCH, LAST, JetStream, StoredMessage, WrongSequence
 from .reading import DOOMED, NatsReader
@@ -78,7 +93,7 @@ class NatsEngine(NatsReader):
         records = [StoredRecord(after + place, lease.epoch, now, entry) for place, entry in enumerate(entries, 1)]
         await self._write(lease, records, after)
         for wake in tuple(self._listeners.get(lease.name, ())):
-            wake()
+            asyncio.get_running_loop().call_soon(wake)
 
     async def adopt(self, lease: Lease, records: Sequence[StoredRecord], after: int) -> None:
         await self._write(lease, records, after)
@@ -136,15 +151,21 @@ class NatsEngine(NatsReader):
         listeners = self._listeners.setdefault(session, set())
         listeners.add(wake)
         if session not in self._following:
-            self._following[session] = asyncio.create_task(self._follow(session), name="log tail")
+            died = functools.partial(self._followed_no_longer, session)
+            self._following[session] = owned(self._follow(session), "log tail", died)
 
         def end() -> None:
             listeners.discard(wake)
             if not listeners and self._listeners.get(session) is listeners:
                 del self._listeners[session]
-                self._following.pop(session).cancel()
+                if following := self._following.pop(session, None):
+                    following.cancel()
 
         return end
+
+    def _followed_no_longer(self, session: str, why: Exception) -> None:
+        """Follow again when somebody listens next; what is written here is told all the same."""
+        self._following.pop(session, None)
 
     async def _follow(self, session: str) -> None:
         def heard() -> None:
@@ -157,6 +178,23 @@ class NatsEngine(NatsReader):
             await asyncio.Event().wait()
         finally:
             await end()
+
+    async def answer(self, owner: str, answer: CallHandler) -> Callable[[], Awaitable[None]]:
+        async def give(session: str, request: bytes) -> bytes | None:
+            try:
+                return await answered(answer, session, request)
+            except Unanswered:
+                return None
+
+        return await self._stream.answer(self._subjects.calls(owner), give)
+
+    async def call(self, session: str, request: bytes) -> bytes:
+        check_call(request)
+        holder = _holder(await self._stream.last("lease", self._subjects.lease(session)))
+        said = await self._stream.ask(self._subjects.calls(holder.owner), session, request) if holder else None
+        if said is None:
+            raise nobody_answers(session)
+        return said
 
     async def forget(self, session: str) -> None:
         await self.mark_for_deletion(session)

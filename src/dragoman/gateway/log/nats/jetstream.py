@@ -11,7 +11,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit, urlunsplit
 
 import msgspec
 import nats
@@ -19,9 +19,11 @@ import nats.errors
 from msgspec import Struct
 from nats.aio.client import Client as Connection
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from ....errors import Error
-from ..engine import EngineFailure
+from ...workers import owned
+from ..engine import CALL_SECONDS, EngineFailure
 from .subjects import Subjects
 
 T = TypeVar("T")
@@ -40,6 +42,8 @@ WRONG_SEQUENCE = (10071, 10164)
 NO_MESSAGE = 10037
 LAST = "Dragoman-Last"  # the number of the last record up to the end of a message
 EPOCH = "Dragoman-Epoch"  # of the lease under which it was written
+SESSION = "Dragoman-Session"  # that a request is about
+FAILED = "Dragoman-Failed"  # says that a request was not answered
 
 
 class WrongSequence(Exception):
@@ -248,6 +252,53 @@ class JetStream:
             heard()
 
         return (await self._connection.subscribe(subject, cb=hear)).unsubscribe
+
+    async def answer(
+        self, subject: str, give: Callable[[str, bytes], Awaitable[bytes | None]]
+    ) -> Callable[[], Awaitable[None]]:
+        """Have requests under a subject answered, side by side; None says that one failed. Gives what ends that."""
+        running: set[asyncio.Task[None]] = set()
+
+        async def reply(asked: Msg) -> None:
+            said = await give(unquote((asked.headers or {}).get(SESSION, "")), asked.data)
+            headers = {FAILED: "1"} if said is None else None
+            with contextlib.suppress(nats.errors.Error):
+                await self._connection.publish(asked.reply, said or b"", headers=headers)
+
+        async def hear(asked: Msg) -> None:
+            task = owned(reply(asked), "answer to a gateway", lambda exc: None)  # who asked waits no longer than so
+            running.add(task)
+            task.add_done_callback(running.discard)
+
+        async def subscribe() -> Subscription:
+            found = await self._connection.subscribe(subject, cb=hear)
+            try:
+                await self._connection.flush()  # from now on the server knows
+            except BaseException:
+                await found.unsubscribe()
+                raise
+            return found
+
+        asked = await self._persist(subscribe)
+
+        async def end() -> None:
+            with contextlib.suppress(nats.errors.Error):
+                await asked.unsubscribe()
+            for task in list(running):
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+        return end
+
+    async def ask(self, subject: str, session: str, request: bytes) -> bytes | None:
+        """The answer of whoever answers under a subject; None where nobody does, or the one who does fails."""
+        try:
+            said = await self._connection.request(
+                subject, request, timeout=CALL_SECONDS + STEP, headers={SESSION: quote(session)}
+            )
+        except (nats.errors.Error, TimeoutError, OSError):
+            return None
+        return None if (said.headers or {}).get(FAILED) else said.data
 
     # Requests
 

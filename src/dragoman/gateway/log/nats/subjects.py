@@ -37,6 +37,10 @@ class Subjects:
     def lease(self, name: str) -> str:
         return f"{self.prefix}.lease.{token(name)}"
 
+    def calls(self, owner: str) -> str:
+        """Where requests about the sessions of one owner of leases go."""
+        return f"{self.prefix}.call.{token(owner)}"
+
     def fact(self, kind: str, *key: str) -> str:
         return ".".join((self.prefix, "fact", kind, *map(token, key)))
 

@@ -1,7 +1,6 @@
 """The gateway on the web: `/acp` for clients, `/healthz`, `/readyz` and `/metrics` for those who look after it.
 
-Whoever asks under a name that is not ours, or from a web page that was not allowed, is refused before anything else
-is looked at, whatever they ask for but the two probes, which tell nothing.
+`Web.routes` is the table of all it answers; what stands before it is in `routes.py`.
 """
 
 import contextlib
@@ -11,22 +10,23 @@ import time
 from collections.abc import AsyncIterator, Collection
 from typing import Any
 
-from ..agent.serving import serve_on
-from ..errors import Overloaded
-from ..transports.remote.addresses import CONNECTION
-from ..transports.remote.server.accepted import AcceptedTransport, WebRequest
-from ..transports.remote.server.answers import Event, Receive, RequestRefused, Scope, Send, refuse, respond
-from ..transports.remote.server.asgi import Endpoint, read_request
-from .access.admission import SUBPROTOCOL, Admission, Principal
-from .access.guard import Guard
-from .access.limits import RETRY_AFTER
-from .access.proxies import TrustedProxies
-from .access.throttle import Throttle
-from .chores import Chore
-from .clients.client_connection import ClientConnection, serve_client
-from .gateway import Gateway
-from .log_context import LONGEST, log_access
-from .metrics import TYPE
+from ...agent.serving import serve_on
+from ...errors import Overloaded
+from ...transports.remote.addresses import CONNECTION
+from ...transports.remote.server.accepted import AcceptedTransport, WebRequest
+from ...transports.remote.server.answers import Event, Receive, RequestRefused, Scope, Send, respond
+from ...transports.remote.server.asgi import Endpoint, read_request
+from ..access.admission import SUBPROTOCOL, Admission, Principal
+from ..access.guard import Guard
+from ..access.limits import RETRY_AFTER
+from ..access.proxies import TrustedProxies
+from ..access.throttle import Throttle
+from ..chores import Chore
+from ..clients.client_connection import ClientConnection, serve_client
+from ..gateway import Gateway
+from ..log_context import LONGEST, log_access
+from ..metrics import TYPE
+from .routes import ANY, NOTHING_HERE, RoutedRequest, Routes, WebRoute, method_of
 
 log = logging.getLogger("dragoman")
 
@@ -61,6 +61,14 @@ class Web:
         self._endpoint = Endpoint(
             self._serve, admit=self._admit, origins=self.guard.origins, connections=most, **options
         )
+        table = (
+            WebRoute("GET", HEALTH, "probe", self._probe),
+            WebRoute("GET", READY, "probe", self._probe),
+            WebRoute("GET", "/metrics", "admin", self._metrics),
+            WebRoute(ANY, ROOT, "connection", self._connect),
+            WebRoute(ANY, f"{ROOT}/{{agent}}", "connection", self._connect),
+        )
+        self.routes = Routes(self.guard, self._known, table)
         self._wires: dict[str, AcceptedTransport] = {}  # by the ids of connections
         self._clients: dict[str, ClientConnection] = {}
         self._errors = Throttle(ERRORS)
@@ -82,57 +90,37 @@ class Web:
             await self._endpoint(scope, receive, send)
             return
         scope = self.proxies.seen_through(scope)
-        if scope["type"] == "http" and scope["path"] in PROBES:
-            await self._probe(scope, send)
+        if scope["path"] in PROBES:
+            await self.routes(scope, receive, send)
             return
         began, notes = time.monotonic(), dict[str, object]()
-        scope[NOTES], send = notes, _noting(send, notes)
+        scope[NOTES] = notes
         try:
-            self.guard.check(scope)
-            await self._route(scope, receive, send)
-        except RequestRefused as refused:
-            if scope["type"] == "websocket":
-                await receive()  # websocket.connect
-            await refuse(scope, send, refused)
+            await self.routes(scope, receive, _noting(send, notes))
         finally:
             self._log(scope, began, notes)
 
-    async def _probe(self, scope: Scope, send: Send) -> None:
-        """Answer whether the process runs, or whether clients may come; never why.
-
-        A probe calls an address, so any name will do; a web page asks for neither.
-        """
-        try:
-            self.guard.check_page(scope)
-        except RequestRefused as refused:
-            await refuse(scope, send, refused)
-            return
-        path = scope["path"]
+    async def _probe(self, request: RoutedRequest) -> None:
+        """Answer whether the process runs, or whether clients may come; never why."""
+        path = request.scope["path"]
         is_well = path == HEALTH or not self.gateway.unready()
         words = "ok" if path == HEALTH else "ready" if is_well else "not ready"
-        await respond(send, 200 if is_well else 503, f"{words}\n".encode(), PLAIN)
+        await respond(request.send, 200 if is_well else 503, f"{words}\n".encode(), PLAIN)
 
     def _log(self, scope: Scope, began: float, notes: dict[str, object]) -> None:
-        kind = "WEBSOCKET" if scope["type"] == "websocket" else scope["method"]
         where = (scope.get("client") or ("",))[0]
         path = scope["path"][:LONGEST]  # what stands behind a ? may be a secret
         status = notes.pop("status", "gone")
-        log_access(f"{kind} {path}", status, began, path=path, peer=where, **notes)
+        log_access(f"{method_of(scope)} {path}", status, began, path=path, peer=where, **notes)
 
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: str = scope["path"]
-        if self._agent(path) is not None:
-            await self._endpoint(scope, receive, self._heeding(scope, _choosing(scope, send)))
-        elif scope["type"] == "http" and path == "/metrics":
-            await self._metrics(scope, send)
-        else:
-            raise RequestRefused(404, "there is nothing here")
+    async def _connect(self, request: RoutedRequest) -> None:
+        scope, receive, send, *_ = request
+        if self._agent(scope["path"]) is None:
+            raise RequestRefused(404, NOTHING_HERE)
+        await self._endpoint(scope, receive, self._heeding(scope, _choosing(scope, send)))
 
-    async def _metrics(self, scope: Scope, send: Send) -> None:
-        principal = await self.admission(read_request(scope))
-        if "admin" not in principal.scopes:
-            raise RequestRefused(403, "this takes a token with the scope admin")
-        await respond(send, 200, self.gateway.metrics.text().encode(), {"content-type": TYPE})
+    async def _metrics(self, request: RoutedRequest) -> None:
+        await respond(request.send, 200, self.gateway.metrics.text().encode(), {"content-type": TYPE})
 
     def _agent(self, path: str) -> str | None:
         """The agent a path leads to."""
@@ -149,9 +137,14 @@ class Web:
                 wire.end(why, code)
         return len(self._wires)
 
-    async def _admit(self, request: WebRequest) -> Principal:
+    async def _known(self, request: WebRequest) -> Principal:
+        """Who a request is from, which the access log is told."""
         principal = await self.admission(request)
         request.scope.get(NOTES, {})["principal"] = principal.name
+        return principal
+
+    async def _admit(self, request: WebRequest) -> Principal:
+        principal = await self._known(request)
         if request.headers.get(CONNECTION):
             return principal
         retry = {"retry-after": str(RETRY_AFTER)}
