@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "test-programs"
-DRIVEN = {"bwrap": "bubblewrap", "nvim": "neovim"}
-DRIVEN |= {name: name for name in ("strace", "git", "openssl", "tmux", "zsh", "fish")}
+DRIVEN = {"bwrap": "bubblewrap", "nvim": "neovim", "nginx": "nginx-light"}
+DRIVEN |= {name: name for name in ("strace", "git", "openssl", "tmux", "zsh", "fish", "caddy")}
 if os.uname().machine == "x86_64":  # where programs for another machine are tried
     DRIVEN |= {"aarch64-linux-gnu-as": "binutils-aarch64-linux-gnu", "qemu-aarch64": "qemu-user"}
 
