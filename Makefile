@@ -18,8 +18,10 @@ shuffled: .venv/dev .venv-v2/ready programs
 	for seed in $$(seq $(or $(RUNS),20)); do $(BIN)/pytest -n 2 --shuffle $$seed || exit 1; done
 
 # Breaks the program on purpose, row by row, and fails unless the tests notice; SAMPLE=40 tries so many cheap rows.
+# After an interruption, RESUME=1 leaves out the rows that were noticed and whose text, module and tests have not changed.
 mutants: .venv/dev .venv-v2/ready programs
-	PYTHONPATH=tests $(BIN)/python -m mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(ONLY),--only '$(ONLY)')
+	PYTHONPATH=tests $(BIN)/python -m mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(ONLY),--only '$(ONLY)') \
+	    $(if $(RESUME),--resume) $(if $(JOBS),--jobs $(JOBS))
 
 programs:
 	@scripts/test-programs

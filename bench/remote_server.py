@@ -1,7 +1,8 @@
 """A contender's server in the remote benchmark: `remote_server.py ours|uvicorn|hypercorn PORT`.
 
 `ours` is Dragoman's endpoint on Dragoman's own server; the other two are the official Python SDK's ASGI application
-on a server it recommends, which speaks HTTP/2, and on one it works with.
+on a server it recommends, which speaks HTTP/2, and on one it works with.  uvicorn has uvloop and httptools, as its
+`standard` extra installs it.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ def sdk() -> Any:
 async def uvicorn(port: int) -> None:
     import uvicorn
 
-    await uvicorn.Server(uvicorn.Config(sdk(), port=port, log_level="error")).serve()
+    await uvicorn.Server(uvicorn.Config(sdk(), port=port, log_level="error", http="httptools")).serve()
 
 
 async def hypercorn(port: int) -> None:
@@ -47,4 +48,10 @@ async def hypercorn(port: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run({"ours": ours, "uvicorn": uvicorn, "hypercorn": hypercorn}[sys.argv[1]](int(sys.argv[2])))
+    server = {"ours": ours, "uvicorn": uvicorn, "hypercorn": hypercorn}[sys.argv[1]](int(sys.argv[2]))
+    if sys.argv[1] == "uvicorn":
+        import uvloop
+
+        uvloop.run(server)
+    else:
+        asyncio.run(server)

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from scenarios import SCENARIOS
-from table import Row, render, rows
+from table import TITLES, VALIDATION, Row, render, rows
 
 HERE = Path(__file__).parent
 CACHE = HERE / ".cache" / "typescript"
@@ -25,8 +25,9 @@ TYPESCRIPT_SDK = "@agentclientprotocol/sdk"
 SAMPLE_TIMEOUT = 600
 
 CONTENDERS = ["ours", "sdk", "bare"]
+NEXT = "sdk_next"  # the newest pre-release of the official SDK, in an environment of its own
+NEXT_ENVIRONMENT = HERE.parent / ".venv-v2"
 EARLIER = "earlier"  # our own library as another checkout has it, driven by the scenarios of this one
-TYPESCRIPT_SCENARIOS = {"prompts", "reads", "streaming"}
 
 # How much of the work one sample does: at full size, and for a quick look.
 SIZES = {
@@ -49,7 +50,9 @@ def sample(contender: str, scenario: str, size: int, against: Path | None) -> di
     # Installed packages come compiled; ours, run from its sources, has to be as well.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     if contender == "typescript":
-        argv = ["node", str(HERE / "typescript.mjs"), scenario, str(size)]
+        argv, env["PYTHON"] = ["node", str(HERE / "typescript.mjs"), scenario, str(size)], sys.executable
+    elif contender == NEXT:
+        argv = [str(NEXT_ENVIRONMENT / "bin" / "python"), str(HERE / "scenarios.py"), "sdk", scenario, str(size)]
     elif contender == EARLIER:
         argv = [sys.executable, str(HERE / "scenarios.py"), "ours", scenario, str(size)]
         env["PYTHONPATH"] = str(against)
@@ -62,10 +65,6 @@ def sample(contender: str, scenario: str, size: int, against: Path | None) -> di
     return figures
 
 
-def takes_part(contender: str, scenario: str) -> bool:
-    return contender != "typescript" or scenario in TYPESCRIPT_SCENARIOS
-
-
 def collect(
     scenarios: Sequence[str], contenders: Sequence[str], repeat: int, quick: bool, against: Path | None
 ) -> Collected:
@@ -73,12 +72,11 @@ def collect(
     collected: Collected = {contender: defaultdict(list) for contender in contenders}
     for scenario in scenarios:
         full, small = SIZES[scenario]
-        entrants = [contender for contender in contenders if takes_part(contender, scenario)]
-        for contender in entrants:
+        for contender in contenders:
             sample(contender, scenario, small, against)
         for turn in range(repeat):
             print(f"{scenario} {turn + 1}/{repeat}", file=sys.stderr)
-            for contender in entrants:
+            for contender in contenders:
                 for name, figure in sample(contender, scenario, small if quick else full, against).items():
                     collected[contender][name].append(figure)
     return collected
@@ -107,7 +105,17 @@ def sources(checkout: str) -> Path:
     return found
 
 
-def surroundings(typescript: str | None) -> dict[str, str]:
+def next_version() -> str:
+    """The version of the official SDK's pre-release; raises SystemExit where it is not installed."""
+    code = "from importlib import metadata; print(metadata.version('agent-client-protocol'))"
+    argv = [str(NEXT_ENVIRONMENT / "bin" / "python"), "-c", code]
+    try:
+        return subprocess.check_output(argv, text=True).strip()
+    except (OSError, subprocess.CalledProcessError):
+        raise SystemExit("--next needs the environment .venv-v2: make .venv-v2/ready") from None
+
+
+def surroundings(typescript: str | None, following: str | None) -> dict[str, str]:
     """What the figures depend on besides the code."""
     found = {
         "python": platform.python_version(),
@@ -117,6 +125,8 @@ def surroundings(typescript: str | None) -> dict[str, str]:
         "agent-client-protocol": metadata.version("agent-client-protocol"),
         "pydantic": metadata.version("pydantic"),
     }
+    if following:
+        found["agent-client-protocol, next"] = following
     if typescript:
         node = subprocess.check_output(["node", "--version"], text=True).strip()
         found |= {TYPESCRIPT_SDK: typescript, "node": node}
@@ -141,7 +151,8 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="little work and one sample: does everything run?")
     parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="only this; may be repeated")
     parser.add_argument("--repeat", type=int, metavar="N", help="samples of each (default: 5, quick: 1)")
-    parser.add_argument("--typescript", action="store_true", help="have the TypeScript SDK take part where it can")
+    parser.add_argument("--typescript", action="store_true", help="have the TypeScript SDK take part")
+    parser.add_argument("--next", action="store_true", help="have the pre-release of the Python SDK take part")
     parser.add_argument(
         "--against", metavar="DIR", help="have the library of another checkout take part, for before and after"
     )
@@ -153,8 +164,10 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parsed(argv)
     against = sources(arguments.against) if arguments.against else None
-    contenders = CONTENDERS + [EARLIER] * bool(against) + ["typescript"] * arguments.typescript
-    around = surroundings(installed_typescript() if arguments.typescript else None)
+    following = next_version() if arguments.next else None
+    further = {NEXT: arguments.next, EARLIER: bool(against), "typescript": arguments.typescript}
+    contenders = [*CONTENDERS, *(name for name, wanted in further.items() if wanted)]
+    around = surroundings(installed_typescript() if arguments.typescript else None, following)
     repeat = arguments.repeat or (1 if arguments.quick else 5)
     collected = collect(arguments.scenario or list(SCENARIOS), contenders, repeat, arguments.quick, against)
     table = rows(collected)
@@ -163,6 +176,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         print(render(table, contenders))
         print("\n" + ", ".join(f"{name} {version}" for name, version in around.items()))
+        print("\nWhat each checks, besides the work itself:\n")
+        print("\n".join(f"- {TITLES[name]}: {VALIDATION[name]}" for name in contenders))
     return int(arguments.check and any(row.met is False for row in table))
 
 

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from acp import PROTOCOL_VERSION, Client, spawn_agent_process, text_block
+from acp import PROTOCOL_VERSION, Client, spawn_agent_process
 from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES, ClientSideConnection
-from acp.schema import ClientCapabilities, FileSystemCapabilities, ReadTextFileResponse
+from acp.schema import ClientCapabilities, FileSystemCapabilities, ReadTextFileResponse, TextContentBlock
 from work import document
 
 AGENT = Path(__file__).with_name("sdk_agent.py")
@@ -38,7 +38,7 @@ class Link:
     async def prompt(self, session: str, text: str) -> int:
         """Run a turn; gives how many updates it had."""
         before = self._editor.updates[session]
-        await self._connection.prompt(session_id=session, prompt=[text_block(text)])
+        await self._connection.prompt(session_id=session, prompt=[TextContentBlock(type="text", text=text)])
         return self._editor.updates[session] - before
 
 

@@ -10,11 +10,9 @@ from acp import (
     NewSessionResponse,
     PromptResponse,
     run_agent,
-    text_block,
-    update_agent_message,
 )
 from acp.interfaces import Client
-from acp.schema import TextContentBlock
+from acp.schema import AgentMessageChunk, TextContentBlock
 from work import CHUNK, must_be
 
 
@@ -40,7 +38,9 @@ class Worker(Agent):
         match text.split():
             case ["say", count]:
                 for _ in range(int(count)):
-                    await self._conn.session_update(session_id, update_agent_message(text_block(CHUNK)))
+                    block = TextContentBlock(type="text", text=CHUNK)
+                    chunk = AgentMessageChunk(session_update="agent_message_chunk", content=block)
+                    await self._conn.session_update(session_id, chunk)
             case ["read", path, count, size]:
                 for _ in range(int(count)):
                     response = await self._conn.read_text_file(session_id=session_id, path=path)

@@ -1,7 +1,7 @@
 """What is measured, what is required of it, and how it is shown."""
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -52,6 +52,7 @@ class Row(Struct, frozen=True):
 
     measure: Measure
     medians: dict[str, float]
+    samples: Mapping[str, Sequence[float]]
 
     def times_better_than(self, other: str) -> float | None:
         """How many times better ours is: a higher rate, a shorter time, a smaller size."""
@@ -79,24 +80,41 @@ class Row(Struct, frozen=True):
             return ""
         unit = self.measure.unit
         scaled = value * _SCALE.get(unit, 1)
-        return f"{scaled:,.1f} {unit}" if scaled < 100 else f"{scaled:,.0f} {unit}"
+        figure = f"{scaled:,.1f} {unit}" if scaled < 100 else f"{scaled:,.0f} {unit}"
+        return f"{figure} {spread(self.samples[contender])}".rstrip()
+
+
+def spread(samples: Sequence[float]) -> str:
+    """How far the samples lie apart: half of what is between the least and the most, in percent of the median."""
+    if len(samples) < 2:
+        return ""
+    return f"±{50 * (max(samples) - min(samples)) / statistics.median(samples):.0f}%"
 
 
 def rows(samples: Samples) -> list[Row]:
     """The rows for which there are samples of ours."""
     found = []
     for measure in MEASURES:
-        medians = {
-            name: statistics.median(by[measure.name]) for name, by in samples.items() if by.get(measure.name)
-        }
-        if "ours" in medians:
-            found.append(Row(measure, medians))
+        taken = {name: by[measure.name] for name, by in samples.items() if by.get(measure.name)}
+        if "ours" in taken:
+            medians = {name: statistics.median(figures) for name, figures in taken.items()}
+            found.append(Row(measure, medians, taken))
     return found
 
 
-_TITLES = {
+# What each contender does to a message before its user has it, or before it is sent: the others need not do it.
+VALIDATION = {
+    "ours": "every frame's size, depth and encoding; every field against the schema (msgspec), on both sides",
+    "sdk": "every field against the schema (pydantic), on both sides",
+    "sdk_next": "every field against the schema (pydantic), on both sides",
+    "bare": "the types of the fields that this work needs (msgspec); nothing else",
+    "earlier": "as Dragoman, at that commit",
+    "typescript": "the params and results of requests and notifications against the schema (zod)",
+}
+TITLES = {
     "ours": "Dragoman",
     "sdk": "Python SDK",
+    "sdk_next": "Python SDK, next",
     "bare": "bare loop",
     "earlier": "other checkout",
     "typescript": "TypeScript SDK",
@@ -107,9 +125,9 @@ _VERDICTS = {True: "✓", False: "✗", None: ""}
 def render(table: Iterable[Row], contenders: Iterable[str]) -> str:
     """The table as Markdown; beside each rival, how many times better ours is."""
     others = [name for name in contenders if name != "ours"]
-    header = ["", _TITLES["ours"]]
+    header = ["", TITLES["ours"]]
     for name in others:
-        header += [_TITLES[name], "x"]
+        header += [TITLES[name], "x"]
     lines = [[*header, "required", ""]]
     for row in table:
         cells = [row.measure.title, row.shown("ours")]

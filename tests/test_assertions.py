@@ -17,6 +17,9 @@ ONLY_RETURN = {
     "host/test_sandbox.py:test_a_sandbox_with_a_network_passes_its_trial_too",
     "test_owning.py:test_nothing_to_do_is_done_at_once",
 }
+# What follows the suppressed error is looked at by a helper, `felt.ended()`.
+ENDS_IN_A_HELPER = {"host/test_terminal_output.py:test_a_start_that_is_cancelled_leaves_nothing"}
+FEWEST = 20  # examples of a property
 
 
 TREES = {path: ast.parse(path.read_text()) for path in sorted(TESTS.rglob("*.py"))}
@@ -91,6 +94,28 @@ def test_no_assertion_is_silenced() -> None:
     assert found == []
 
 
+def test_no_test_ends_with_what_it_silences() -> None:
+    """What is suppressed may keep all that follows within from being done: something is asserted behind it."""
+    found = set()
+    for path, tree in TREES.items():
+        for function in ast.walk(tree):
+            if isinstance(function, FUNCTION) and function.name.startswith("test_"):
+                last = max((node.lineno for node in ast.walk(function) if asserts(node)), default=0)
+                silences = any(
+                    isinstance(node, ast.With | ast.AsyncWith)
+                    and any("suppress" in ast.unparse(item.context_expr) for item in node.items)
+                    and (node.end_lineno or 0) >= last
+                    for node in ast.walk(function)
+                )
+                if silences:
+                    found.add(f"{path.relative_to(TESTS)}:{function.name}")
+    assert found == ENDS_IN_A_HELPER
+
+
+def asserts(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assert | ast.Raise) or (isinstance(node, ast.Attribute) and node.attr in SAYING)
+
+
 def test_every_test_says_what_has_to_happen() -> None:
     """A test has an assertion, or calls a function of the tests that has one, or waits for what has to come."""
     uses: dict[str, set[str]] = defaultdict(set)  # by function, what it calls
@@ -111,13 +136,27 @@ def test_every_test_says_what_has_to_happen() -> None:
 
 
 def test_no_property_is_tried_with_a_handful_of_examples() -> None:
-    few = [
-        at
-        for at, node in NODES
-        if isinstance(node, ast.keyword) and node.arg == "max_examples"
-        for number in ast.walk(node.value)
-        if isinstance(number, ast.Constant) and str(number.value).isdigit() and int(number.value) < 10
-    ]
+    """The number itself, or the constant of the module that has it."""
+    few = []
+    for path, tree in TREES.items():
+        constants = {
+            target.id: node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.keyword) and node.arg == "max_examples":
+                value = constants.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
+                is_number = not isinstance(value, ast.BinOp)  # a product multiplies a constant, which is looked at
+                few += [
+                    f"{path.relative_to(TESTS)}:{node.lineno}"
+                    for number in (ast.walk(value) if value and is_number else ())
+                    if isinstance(number, ast.Constant)
+                    and str(number.value).isdigit()
+                    and int(number.value) < FEWEST
+                ]
     assert few == []
 
 

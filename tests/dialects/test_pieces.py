@@ -65,7 +65,7 @@ def passed(t, is_inward, message, is_quick):
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("peer", ["agent", "client"])
 def test_the_short_way_leads_where_the_long_one_does(dialect, peer):
-    @settings(EACH, max_examples=10 * SIZE)
+    @settings(EACH, max_examples=2 * SIZE)
     @given(st.lists(st.tuples(st.booleans(), frames(dialect)), max_size=12))
     def holds(conversation):
         quick, slow = translator(dialect, peer), translator(dialect, peer)

@@ -18,7 +18,7 @@ from .examples import EXAMPLES
 from .line import Line, other
 from .test_examples import relayed, without_handled
 
-SIZE = int(os.environ.get("DIALECT_EXAMPLES", "4"))  # messages of each kind
+SIZE = int(os.environ.get("DIALECT_EXAMPLES", "20"))  # messages of each kind
 EACH = settings(
     max_examples=SIZE,
     deadline=None,
@@ -432,7 +432,7 @@ def varied(value, name=""):
 def test_whatever_a_dialect_says_in_these_shapes_comes_back_as_it_was(dialect):
     lossless = [(place, said) for place, said in EXAMPLES[dialect] if place != "error" and isinstance(said, dict)]
 
-    @settings(EACH, max_examples=20 * SIZE)
+    @settings(EACH, max_examples=4 * SIZE)
     @given(st.sampled_from(lossless).flatmap(lambda one: st.tuples(st.just(one[0]), varied(one[1]))))
     def holds(example):
         place, said = example
@@ -457,7 +457,7 @@ def test_no_message_is_too_odd_for_a_translator(dialect, peer):
         {"id": st.integers(0, 3)}, optional={"result": json_values, "error": json_values}
     )
 
-    @settings(EACH, max_examples=10 * SIZE)
+    @settings(EACH, max_examples=2 * SIZE)
     @given(st.lists(st.tuples(st.booleans(), odd | answers), max_size=8))
     def holds(conversation):
         t = translator(dialect, peer)

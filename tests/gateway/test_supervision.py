@@ -139,14 +139,15 @@ async def test_a_new_session_does_not_wait_for_the_close_of_an_idle_one(
 ) -> None:
     monkeypatch.setattr("dragoman.gateway.agents.upstream.CLOSE_TIMEOUT", 1_000_000.0)  # it would never end
     command, limits = [sys.executable, "-c", SILENT_CLOSE], Limits(sessions_each=1)
+    second: dict[str, Any] = {}
     with contextlib.suppress(asyncio.CancelledError):
         async with hosting(tmp_path, command, limits=limits) as house, house.bare() as ann:
             first = await ann.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
             await ann.ask("session/detach", {"sessionId": first["result"]["sessionId"]})
             second = await ann.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
-            assert "result" in second, second
             for *_, upstream in house.gateway.processes.running.entries():
                 await upstream.close()
+    assert "result" in second, second
 
 
 class Thorough(Agent):

@@ -559,8 +559,8 @@ def test_these_are_the_limits_this_process_has(ws: Path) -> None:
                 write(workspace, ws / deep / str(number), "x")
                 with workspace.reading(f"{ws}/{deep}/{'../d/' * 50}{number}") as file:
                     assert file.read() == "x"
-                with contextlib.suppress(RpcError):
-                    workspace.reading(f"{ws}/missing")
+                with pytest.raises(RpcError), workspace.reading(f"{ws}/missing"):
+                    raise NotImplementedError
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

@@ -330,6 +330,13 @@ def test_variables_and_headers_of_the_protocol_are_read_by_their_name() -> None:
     assert clean["mcpServers"][0]["env"][1] == {"name": "LANG", "value": "C"}
 
 
+@pytest.mark.parametrize("between", [" ", "  ", "+", "%20"])
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "Basic", "Digest", "Negotiate"])
+def test_a_credential_behind_its_scheme_is_taken_out_where_no_header_names_it(scheme: str, between: str) -> None:
+    told = Redactor().text(f"the server was sent {scheme}{between}{SECRET} and hung up")
+    assert told == f"the server was sent {scheme} [redacted] and hung up"
+
+
 @given(
     st.lists(
         st.sampled_from([*map(filled, NAMED[:60]), *TOKENS[:20], *INNOCENT[:20], " ", "'", '"', "\n"]), max_size=6

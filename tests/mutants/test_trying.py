@@ -3,8 +3,12 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from .remembered import Remembered
+from .report import report
 from .table import Row
-from .trying import tried
+from .trying import Verdict, tried
 
 SOURCE = "def double(x):\n    return 2 * x\n\n\ndef third():\n    return 3\n"
 TESTS = """
@@ -82,10 +86,38 @@ def test_each_row_is_judged_by_what_its_tests_say_with_it_and_without_it(tmp_pat
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     subprocess.run(["git", "init", "-q", root], check=True)
-    verdicts = {verdict.row.name: verdict for verdict in tried(list(ROWS.values()), root, tmp_path / "copies", 1)}
+    said: list[Verdict] = []
+    verdicts = {
+        verdict.row.name: verdict
+        for verdict in tried(list(ROWS.values()), root, tmp_path / "copies", 1, said.append)
+    }
+    assert sorted(verdict.row.name for verdict in said) == sorted(ROWS)
     assert (root / "src" / "dragoman" / "a.py").read_text() == SOURCE
     for name, verdict in verdicts.items():
         assert FAULTS.get(name, "") in (verdict.fault or ""), verdict
         assert (verdict.fault is None) == (name not in FAULTS), verdict
         assert verdict.skipped == (name == "skipped")
     assert len(verdicts) == len(ROWS)
+
+
+@pytest.mark.parametrize("changed", ["src/dragoman/a.py", "tests/test_a.py"])
+def test_a_noticed_row_is_remembered_until_its_module_or_its_tests_change(changed: str, tmp_path: Path) -> None:
+    for name in ("src/dragoman/a.py", "tests/test_a.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n")
+    noticed, other = ROWS["noticed"], row("noticed", "2 * x", "4 * x", "test_double")
+    file = tmp_path / "build" / "results.json"
+    Remembered(file, tmp_path).add(Verdict(noticed, None, 1.0, seconds=2.0))
+    Remembered(file, tmp_path).add(Verdict(ROWS["survives"], "it survives", 1.0))
+    again = Remembered(file, tmp_path)
+    assert again.verdict(noticed) == Verdict(noticed, None, 1.0, seconds=2.0)
+    assert [again.verdict(row) for row in (other, ROWS["survives"])] == [None, None]
+    (tmp_path / changed).write_text("x = 2\n")
+    assert again.verdict(noticed) is None
+
+
+def test_a_report_has_the_score_of_each_package_and_the_names_of_survivors() -> None:
+    told = report([Verdict(ROWS["noticed"], None, 1.0), Verdict(ROWS["survives"], "the mutant survives", 1.0)])
+    assert "| core | 2 | 1 |" in told
+    assert "- core: survives: the mutant survives" in told
+    assert "Skipped here" not in told

@@ -55,8 +55,9 @@ def names(error: BaseException) -> set[str]:
     return {type(error).__name__}
 
 
-def run(tests: list[str], log: str, extra: list[str]) -> dict[str, Any]:
+def run(tests: list[str], log: str, extra: list[str], patience: int) -> dict[str, Any]:
     """One run of pytest, in the process that was forked for it."""
+    os.environ["DRAGOMAN_TEST_PATIENCE"] = str(patience)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
     sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -74,8 +75,11 @@ def forked(order: dict[str, Any], result: Path) -> dict[str, Any]:
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     pid = os.fork()
     if pid == 0:
-        with contextlib.suppress(BaseException):
-            result.write_text(json.dumps(run(order["tests"], order["log"], order["extra"])))
+        try:
+            told = run(order["tests"], order["log"], order["extra"], order["patience"])
+        except BaseException as exc:  # pytest itself fails
+            told = {"status": -1, "failures": [("", "run", sorted(names(exc)), repr(exc)[:300])]}
+        result.write_text(json.dumps(told))
         os._exit(0)
     ended = _wait(pid, began + order["seconds"])
     end_descendants()

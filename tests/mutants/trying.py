@@ -6,9 +6,12 @@ import os
 import queue
 import subprocess
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,25 +19,35 @@ from typing import Any
 from .copies import make_copy, put, python_of
 from .table import Row
 
-LONGEST = 600.0  # seconds for one row, however busy the machine
+USUAL = 600.0  # seconds for the tests of one file as the tree is, however busy the machine
+LIMIT = 240.0  # seconds for one row
+HANGING = 120  # seconds after which pytest fails a test that hangs
+PATIENCE = 60  # seconds that a test waits for an event, unless the row's tests are to fail for want of it
+SHORT_PATIENCE = 20
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a row: `fault` is None where its tests noticed; `cost` is in seconds of processor time."""
+    """What became of a row: `fault` is None where its tests noticed.
+
+    `cost` is in seconds of processor time, `seconds` by the clock.
+    """
 
     row: Row
     fault: str | None
     cost: float
     skipped: bool = False
+    seconds: float = 0.0
 
 
 class Worker(threading.Thread):
     """A copy of the tree, and the process that runs its tests."""
 
-    def __init__(self, root: Path, place: Path, jobs: "queue.SimpleQueue[Callable[[Worker], None]]") -> None:
+    def __init__(
+        self, root: Path, place: Path, jobs: "queue.SimpleQueue[Callable[[Worker], None]]", limit: float
+    ) -> None:
         super().__init__()
-        self.root, self.place, self.jobs = root, place, jobs
+        self.root, self.place, self.jobs, self.limit = root, place, jobs, limit
 
     def run(self) -> None:
         make_copy(self.root, self.place)
@@ -47,12 +60,13 @@ class Worker(threading.Thread):
             while True:
                 self.jobs.get_nowait()(self)
 
-    def trial(self, tests: Iterable[str], extra: Iterable[str] = ()) -> dict[str, Any]:
+    def trial(self, tests: Iterable[str], limit: float = USUAL, patience: int = PATIENCE) -> dict[str, Any]:
         """Run these tests as the copy is now."""
         assert self.process.stdin
         assert self.process.stdout
         log = str(self.place / "build" / "trial.log")
-        order = {"tests": sorted(tests), "extra": list(extra), "seconds": LONGEST, "log": log}
+        extra = [] if limit == USUAL else ["--timeout", str(HANGING)]
+        order = {"tests": sorted(tests), "extra": extra, "seconds": limit, "patience": patience, "log": log}
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
         result: dict[str, Any] = json.loads(self.process.stdout.readline())
@@ -67,13 +81,14 @@ class Worker(threading.Thread):
         joined = {name: [*chain(*(result[name] for result in alone))] for name in ("passed", "skipped", "failures")}
         return {**joined, "late": any(result["late"] for result in alone)}
 
-    def mutated(self, row: Row, tests: Iterable[str], extra: Iterable[str] = ()) -> dict[str, Any]:
-        """Run these tests with this row's mutation, and take it back."""
+    def mutated(self, row: Row) -> dict[str, Any]:
+        """Run a row's tests with its mutation, and take it back."""
         path = self.place / "src" / "dragoman" / row.file
-        text = path.read_text()
+        text, began = path.read_text(), time.monotonic()
         put(path, text.replace(row.old, row.new))
+        patience = SHORT_PATIENCE if "TimeoutError" in row.kinds else PATIENCE
         try:
-            return self.trial(tests, extra)
+            return {**self.trial(row.tests, self.limit, patience), "seconds": time.monotonic() - began}
         finally:
             put(path, text)
 
@@ -88,7 +103,7 @@ def judged(row: Row, result: dict[str, Any], usual: dict[str, dict[str, Any]]) -
     """Whether each of the row's tests passes as the tree is, and fails in the right way with the mutation."""
     faults, skipped = [], False
     for test in row.tests:
-        before = usual[test.split("::")[0]]
+        before = usual[file_of(test)]
         if any(_is(node, test) for node in before["skipped"]):
             skipped = True
         elif any(_is(node, test) for node, *_ in before["failures"]) or before["late"]:
@@ -99,7 +114,8 @@ def judged(row: Row, result: dict[str, Any], usual: dict[str, dict[str, Any]]) -
             faults.append(f"{test} does not end")
         else:
             faults.extend(_unnoticed(row, test, result))
-    return Verdict(row, "; ".join(faults) or None, result["cost"], skipped and not faults)
+    fault, seconds = "; ".join(faults) or None, round(result["seconds"], 1)
+    return Verdict(row, fault, result["cost"], skipped and not faults, seconds)
 
 
 def _unnoticed(row: Row, test: str, result: dict[str, Any]) -> list[str]:
@@ -118,23 +134,52 @@ def _is(node: str, test: str) -> bool:
     return node == test or node.startswith((f"{test}[", f"{test}::"))
 
 
-def tried(rows: list[Row], root: Path, places: Path, workers: int) -> list[Verdict]:
-    """Try rows; first their tests as the tree is, file by file, then each row."""
+def tried(
+    rows: list[Row],
+    root: Path,
+    places: Path,
+    workers: int,
+    tell: Callable[[Verdict], None] = lambda verdict: None,
+    limit: float = LIMIT,
+) -> list[Verdict]:
+    """Try rows, and tell each verdict at once; a file's tests run as the tree is before its first row is tried."""
     named: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         for test in row.tests:
-            named[test.split("::")[0]].add(test)
-    usual: dict[str, dict[str, Any]] = {}
-    results: list[tuple[Row, dict[str, Any]]] = []
+            named[file_of(test)].add(test)
+    usual: dict[str, Future[dict[str, Any]]] = {}
+    verdicts: list[Verdict] = []
+    telling = threading.Lock()
+
+    def look(worker: Worker, file: str) -> None:
+        try:
+            usual[file].set_result(worker.usual(named[file]))
+        except BaseException as exc:
+            usual[file].set_exception(exc)  # another worker waits for it
+            raise
+
+    def try_row(worker: Worker, row: Row) -> None:
+        result = worker.mutated(row)
+        verdict = judged(row, result, {file_of(test): usual[file_of(test)].result() for test in row.tests})
+        with telling:
+            verdicts.append(verdict)
+            tell(verdict)
+
     jobs: queue.SimpleQueue[Callable[[Worker], None]] = queue.SimpleQueue()
-    for file, tests in named.items():
-        jobs.put(lambda worker, file=file, tests=tests: usual.update({file: worker.usual(tests)}))  # type: ignore[misc]
-    for row in rows:
-        jobs.put(lambda worker, row=row: results.append((row, worker.mutated(row, row.tests))))  # type: ignore[misc]
-    run_workers([Worker(root, places / str(number), jobs) for number in range(workers)])
-    if len(results) != len(rows) or len(usual) != len(named):
+    for row in sorted(rows, key=lambda row: row.tests):  # a run that is interrupted has verdicts by then
+        for file in map(file_of, row.tests):
+            if file not in usual:
+                usual[file] = Future()
+                jobs.put(partial(look, file=file))
+        jobs.put(partial(try_row, row=row))
+    run_workers([Worker(root, places / str(number), jobs, limit) for number in range(workers)])
+    if len(verdicts) != len(rows):
         raise SystemExit("a process that runs tests has died")  # its worker has said why
-    return [judged(row, result, usual) for row, result in sorted(results, key=lambda result: rows.index(result[0]))]
+    return sorted(verdicts, key=lambda verdict: rows.index(verdict.row))
+
+
+def file_of(test: str) -> str:
+    return test.split("::")[0]
 
 
 def run_workers(workers: list[Worker]) -> None:

@@ -12,7 +12,7 @@ from dragoman import codec
 def test_what_is_written_reads_back_the_same(name: str) -> None:
     tp = STRUCTS[name]
 
-    @settings(max_examples=10, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(messages(tp))
     def holds(message: Struct) -> None:
         written = codec.encode(message)

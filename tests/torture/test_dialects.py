@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent.parent
-SIZES = {"DIALECT_EXAMPLES": "120", "V2_EXAMPLES": "300"}  # messages of each kind
+SIZES = {"DIALECT_EXAMPLES": "240", "V2_EXAMPLES": "300"}  # messages of each kind
 SIZES |= {"DIALECT_CONVERSATIONS": "5000"}  # through each dialect, and 25 with frames of 20 MiB
 FILES = ["dialects/test_properties.py", "dialects/test_pieces.py", "dialects/test_random_conversations.py"]
 

@@ -20,7 +20,7 @@ from dragoman.dialects.v2.translator import V2
 from dragoman.schema import v2
 
 EXAMPLES = settings(
-    max_examples=int(os.environ.get("V2_EXAMPLES", "10")),
+    max_examples=int(os.environ.get("V2_EXAMPLES", "20")),
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
