@@ -1,6 +1,6 @@
-"""One life of a connection to an MCP server, held by a task that opens and closes it; it is used from anywhere.
+"""One connection to an MCP server: a task opens and closes it, and any task can use it.
 
-The library that speaks MCP is loaded when the first server is connected to.
+The MCP library is loaded with the first connection.
 """
 
 import asyncio
@@ -28,20 +28,20 @@ T = TypeVar("T")
 
 INSTALL = "pip install 'dragoman[mcp]'"
 CONNECT = 30.0  # seconds a server may take to be ready
-LAST_WORDS = 500  # letters of a server's stderr that are told when it fails
-MAX_READ = 1024 * 1024  # letters of it that are looked at
-MAX_ERROR = 2000  # letters of what a server says of a failure
+LAST_WORDS = 500  # characters of a server's stderr that an error contains
+MAX_READ = 1024 * 1024  # characters of it that are read
+MAX_ERROR = 2000  # characters of a server's own error message
 LISTS = ("tools", "prompts", "resources")
 CHANGES = {f"notifications/{kind}/list_changed": kind for kind in LISTS}
 CLOSED = -32000  # the library's error for a connection that ended
 
 
 class McpFailure(Error):
-    """A server cannot be reached, or a call of its tool failed; one line says why."""
+    """A server cannot be reached, or a call of its tool failed; the text is one line."""
 
 
 class ServerConnection:
-    """A connection from its beginning to its end; one that is lost stays so."""
+    """A connection from its beginning to its end; a lost one is not restored."""
 
     def __init__(
         self,
@@ -84,15 +84,15 @@ class ServerConnection:
 
     @property
     def was_refused(self) -> bool:
-        """Whether the server knew nothing of this connection any more, so that it did nothing it was asked."""
+        """Whether the server had forgotten this connection and therefore did nothing."""
         return self._loss.refused
 
     def told_besides(self) -> str:
-        """What else is to be said of a call that failed."""
+        """Further information about a failed call."""
         return self._loss.requests.told()
 
     async def use(self, request: "Callable[[Client], Awaitable[T]]") -> T:
-        """What the library answers to a request; raises what it raises, and Failure when the connection ends."""
+        """The library's result of a request; raises its errors, and Failure if the connection ends."""
         assert self._owner
         if self.is_lost:
             raise McpFailure(f"the MCP server {self._name!r} is gone")
@@ -112,7 +112,7 @@ class ServerConnection:
             asking.cancel()
 
     async def close(self) -> None:
-        """Hang up; a server that was started here ends."""
+        """Close the connection; a server that was started here ends."""
         self._closing.set()
         if self._owner:
             if not self._ready.done():  # it waits for the server, not for us
@@ -159,7 +159,7 @@ class ServerConnection:
         }
 
     async def _hear(self, message: Any) -> None:
-        """Something a server says by itself."""
+        """A message that a server sends by itself."""
         kind = CHANGES.get(getattr(message, "method", ""))
         if kind is not None:
             self._changed(kind)
@@ -168,14 +168,14 @@ class ServerConnection:
 
     @contextlib.contextmanager
     def _following(self, client: "Client") -> Iterator[None]:
-        """Hear of changed lists where the protocol has servers tell of them only to those who listen."""
+        """Subscribe to changes of lists, in protocol versions in which servers report them only to subscribers."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         offers = client.server_capabilities
         is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
         told = [kind for kind in LISTS if (offer := getattr(offers, kind)) and offer.list_changed]
         if not is_modern or not told or isinstance(self._config, s.McpServerAcp):
-            yield  # it tells everybody, or nobody, or its way has no place for what a server says by itself
+            yield  # it reports to everybody or nobody, or its transport cannot carry a server's own messages
             return
         listening = asyncio.create_task(self._listen(client, told), name=f"mcp {self._name} changes")
         try:
@@ -193,12 +193,12 @@ class ServerConnection:
                 async for _ in events:
                     for kind in kinds:
                         self._changed(kind)
-        except Exception as exc:  # whatever it is, the server can still be used
+        except Exception as exc:  # the server can still be used
             log.debug("the MCP server %r does not tell of changes: %s", self._name, exc)
 
 
 def _load(redactor: Redactor) -> Any:
-    import mcp.client.sse  # noqa: F401 - all that writes to the log is loaded before the log is guarded
+    import mcp.client.sse  # noqa: F401 - everything that logs is loaded before the log is guarded
     from mcp.client.client import Client
 
     guard_logs(redactor)
@@ -223,12 +223,12 @@ def _why(name: str, exc: BaseException, last_words: Sequence[str], clean: Clean)
 
 
 def one_line(exc: BaseException, clean: Clean) -> str:
-    """An exception in one line, without credentials; of a group the first that says something."""
+    """An exception in one line, without credentials; for a group, its first exception with a message."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     return clean(str(exc)[:MAX_READ] or type(exc).__name__)[:MAX_ERROR].splitlines()[0][:300]
 
 
 def shortened(text: str) -> str:
-    """What a server says of a failure, at a length that can be sent on."""
+    """A server's own error message, cut to a length that can be sent on."""
     return text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]}… ({len(text):,} characters)"

@@ -1,4 +1,4 @@
-"""The credentials in a server's configuration, which nothing that the server says may repeat."""
+"""The credentials in a server's configuration, which are removed from everything the server sends."""
 
 from collections.abc import Iterator, Sequence
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -13,7 +13,7 @@ PLAIN_HEADERS = {"accept", "accept-encoding", "accept-language", "content-type",
 
 
 def redactor_of(config: s.McpServer) -> Redactor:
-    """What takes a server's credentials out of texts: those of its environment, headers, arguments and address."""
+    """A function that removes a server's credentials (environment, headers, arguments, URL) from texts."""
     return Redactor(secret for secret in _secrets(config) if secret)
 
 

@@ -1,4 +1,4 @@
-"""The log of the libraries that speak MCP, which has addresses and messages: without credentials."""
+"""Removes credentials from the log of the MCP libraries, which contains addresses and messages."""
 
 import logging
 from weakref import WeakSet
@@ -7,11 +7,11 @@ from ..host.audit.redaction import Redactor
 
 LIBRARIES = ("mcp", "httpx2", "httpcore2", "sse_starlette")
 
-_redactors: WeakSet[Redactor] = WeakSet()  # of the servers there are
+_redactors: WeakSet[Redactor] = WeakSet()  # the cleaners of all servers
 
 
 class _Cleaning(logging.Filter):
-    """Takes the credentials of every server out of a record, its traceback included."""
+    """Removes the credentials of every server from a record, including its traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info:
@@ -31,8 +31,8 @@ def _clean(text: str) -> str:
 
 
 def guard_logs(redactor: Redactor) -> None:
-    """Keep credentials out of what the libraries log from now on; those that are loaded, so load them first."""
+    """Keep credentials out of the libraries' log from now on; only loaded libraries are covered."""
     _redactors.add(redactor)
     for name in list(logging.root.manager.loggerDict):
         if name.partition(".")[0] in LIBRARIES:
-            logging.getLogger(name).addFilter(_cleaning)  # which a logger has once
+            logging.getLogger(name).addFilter(_cleaning)  # a logger has it only once

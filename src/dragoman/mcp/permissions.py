@@ -1,4 +1,4 @@
-"""Whether an agent may call a tool of a server: the user's rules decide, else the user is asked."""
+"""Whether an agent may call a tool of a server: the user's rules decide, otherwise the user is asked."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from ..host.permissions.rules.rules import Rules, RulesError, user_file, workspa
 from .connections import McpFailure
 from .listings import ToolInfo
 
-MAX_NAMED = 200  # characters in which an option says what it covers
+MAX_NAMED = 200  # characters of a name in an option
 
 CallCheck = Callable[[Turn, ToolRun, ToolInfo, Mapping[str, object]], Awaitable[None]]  # raises McpFailure
 
@@ -29,7 +29,7 @@ class ToolPermissions:
         self._allowed: set[tuple[str, str]] = set()
 
     async def admit(self, turn: Turn, call: ToolRun, tool: ToolInfo, arguments: Mapping[str, object]) -> None:
-        """Return when the tool may be called with these arguments; raises McpFailure when it may not."""
+        """Return if the tool may be called with these arguments; raises McpFailure if it may not."""
         operation = McpTool(server=tool.server, tool=tool.name, arguments=dict(arguments))
         if why := scrutiny.impossible(operation):
             raise McpFailure(f"this cannot be called: {why}")

@@ -1,6 +1,6 @@
-"""Calls that a server makes tasks of: they are followed to their end, in both forms that MCP has of tasks.
+"""Follows calls that a server runs as tasks to their end, in both forms of MCP tasks.
 
-This module is loaded with the library that speaks MCP.
+This module is loaded with the MCP library.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from ..foundation.owning import own
 from .questions import ServerQuestions
 
 EXTENSION = "io.modelcontextprotocol/tasks"
-LEAST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds between two looks at a task, whatever its server proposes
+LEAST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds between two polls of a task, whatever its server proposes
 LONGEST = 24 * 3600.0  # seconds that a task may take
 ENDED = ("completed", "failed", "cancelled")
-CANCEL = 5.0  # seconds for telling a server that its task is not wanted any more
+CANCEL = 5.0  # seconds for cancelling a task at its server
 T = TypeVar("T", bound=types.Result)
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
-telling: ContextVar[Progress | None] = ContextVar("telling", default=None)  # who hears of a call
+telling: ContextVar[Progress | None] = ContextVar("telling", default=None)  # the callback for a call's progress
 
 
 class CallTask(types.Result):
-    """A task; 2025-11-25 calls the pause between two looks `pollInterval`, 2026-07-28 `pollIntervalMs`."""
+    """A task; the pause between polls is `pollInterval` in 2025-11-25 and `pollIntervalMs` in 2026-07-28."""
 
     task_id: str
     status: str
@@ -40,13 +40,13 @@ class CallTask(types.Result):
 
     @property
     def pause(self) -> float:
-        """Seconds until the next look."""
+        """Seconds until the next poll."""
         proposed = self.poll_interval_ms or self.poll_interval or 1000.0
         return min(max(proposed / 1000, LEAST_PAUSE), LONGEST_PAUSE)
 
 
 class TaskState(CallTask):
-    """A task with its questions, or what came of it, as 2026-07-28 tells."""
+    """A task with its requests, or its outcome, in 2026-07-28."""
 
     input_requests: dict[str, types.InputRequest] = {}
     result: types.CallToolResult | None = None
@@ -54,13 +54,13 @@ class TaskState(CallTask):
 
 
 class StartedTask(CallTask):
-    """A task in the place of a result, which 2026-07-28 marks."""
+    """A task in place of a result, which 2026-07-28 marks."""
 
     result_type: Literal["task"] = "task"
 
 
 class MadeTask(types.Result):
-    """A task in the place of a result, as 2025-11-25 has it."""
+    """A task in place of a result, in 2025-11-25."""
 
     task: CallTask
 
@@ -72,12 +72,12 @@ class TaskRequest(types.Request[dict[str, object], str]):
 
 
 async def called_as_task(client: Client, tool: str, arguments: Mapping[str, object]) -> types.CallToolResult:
-    """Call a tool that a server of 2025-11-25 runs as a task only."""
+    """Call a tool that a server of 2025-11-25 runs only as a task."""
     session = client.session
     params: dict[str, object] = {"name": tool, "arguments": dict(arguments), "task": {}}
     request: dict[str, object] = {"method": "tools/call", "params": params}
     options: CallOptions = {}
-    # The library reads the answer as a result, and a task is none; what is beneath gives the answer as it is.
+    # The library decodes the answer as a result, which a task is not; its lower layer returns the raw answer.
     session._stamp(request, options)
     made = await session._dispatcher.send_raw_request("tools/call", params, options)
     task = MadeTask.model_validate(made, by_name=False).task
@@ -86,7 +86,7 @@ async def called_as_task(client: Client, tool: str, arguments: Mapping[str, obje
         while task.status == "working":
             await looks.pause(task)
             task = await _asked(session, "tasks/get", task.task_id, CallTask)
-        # A server asks its questions while this waits.
+        # A server sends its requests while this waits.
         return await _asked(session, "tasks/result", task.task_id, types.CallToolResult)
 
 
@@ -123,7 +123,7 @@ class TaskExtension(ClientExtension):
         return task.result
 
     async def _answer(self, request: types.InputRequest) -> dict[str, object]:
-        """What the user, the agent's model or the session says to a question of a task."""
+        """The answer of the user, the agent's model or the session to a request of a task."""
         answer: types.Result | types.ErrorData
         match request:
             case types.ElicitRequest(params=params) if self._questions.can_be_asked:
@@ -140,13 +140,13 @@ class TaskExtension(ClientExtension):
 
 
 class _Looks:
-    """The looks at one task."""
+    """The polling of one task."""
 
     def __init__(self) -> None:
         self._count, self._told = 0, ""
 
     async def pause(self, task: CallTask) -> None:
-        """Tell how far the task is, where that is new, and wait until the next look."""
+        """Report new progress of the task, and wait until the next poll."""
         message = task.status_message or ""
         if (tell := telling.get()) and message != self._told:
             self._count, self._told = self._count + 1, message
@@ -160,7 +160,7 @@ async def _asked(session: ClientSession, method: str, id: str, kind: type[T], **
 
 @contextlib.asynccontextmanager
 async def _cancelling(session: ClientSession, id: str) -> AsyncIterator[None]:
-    """Tell the server when the call of a task ends before the task, which is not wanted any more."""
+    """Cancel the task at its server if the call ends before the task."""
     try:
         async with asyncio.timeout(LONGEST):
             yield

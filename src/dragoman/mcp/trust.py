@@ -1,7 +1,7 @@
-"""Which servers a session may start or reach: those that the user approved, as they were then.
+"""The servers that a session may start or reach: those that the user approved, if they are unchanged.
 
-What is approved is the command, its arguments, its environment, the bytes of the program and of every file among
-the arguments; of a server that is reached, its address and the names of its headers.  A question says what changed.
+An approval covers the command, its arguments, its environment, and the bytes of the program and of every file among
+the arguments; for a remote server, its address and the names of its headers.  A question names the changes.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from .credentials import redactor_of
 
 MAX_STORE = 4 * 1024 * 1024
 MAX_APPROVALS = 1000
-MAX_HASHED = 1024 * 1024 * 1024  # bytes of a program; what is larger is known by its size and its times
+MAX_HASHED = 1024 * 1024 * 1024  # bytes of a program; a larger file is identified by its size and its times
 SHOWN = 500  # characters of an argument in a question
 
 UNTIL_CHANGED = s.PermissionOption(
@@ -39,9 +39,9 @@ REJECT = s.PermissionOption(option_id="reject", name="Reject", kind="reject_once
 
 
 class ServerApprovals:
-    """The servers that were approved, each with a keyed hash of every part of it; no part itself is kept.
+    """The approved servers, each with a keyed hash of each part; the parts themselves are not stored.
 
-    Without a path they are forgotten with this object.
+    Without a path, the approvals end with this object.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -49,7 +49,7 @@ class ServerApprovals:
         self._session: dict[str, dict[str, str]] = {}
 
     def changes(self, key: str, parts: Mapping[str, str]) -> list[str] | None:
-        """The parts that are not as they were approved; None for a server that never was."""
+        """The parts that have changed since the approval; None for a server that was never approved."""
         found: list[list[str]] = []
         for known in (self._session.get(key), self._stored().get(key)):
             if known is not None:
@@ -58,7 +58,7 @@ class ServerApprovals:
         return min(found, key=len) if found else None
 
     def approve(self, key: str, parts: Mapping[str, str], *, for_good: bool) -> None:
-        """Note that a server may be used as it is; raises OSError where that cannot be stored."""
+        """Approve a server in its present form; raises OSError if that cannot be stored."""
         marks = _marks(parts, secrets.token_hex(16))
         self._session[key] = marks
         if for_good and self._path:
@@ -69,7 +69,7 @@ class ServerApprovals:
             replace(self._path, json.dumps({**kept, key: marks}).encode())
 
     def _stored(self) -> dict[str, dict[str, str]]:
-        """What is stored; a file that cannot be read approves nothing."""
+        """The stored approvals; an unreadable file has none."""
         if self._path is None:
             return {}
         try:
@@ -82,7 +82,7 @@ class ServerApprovals:
 
 
 def approvals_file() -> Path | None:
-    """Where approvals are stored; nowhere in an agent that a gateway hosts, whose clients are not one user."""
+    """The file of approvals; None for an agent in a gateway, whose clients are several users."""
     return None if os.environ.get(PUBLIC_ONLY) else state_directory() / "mcp_servers.json"
 
 
@@ -94,7 +94,7 @@ def _marks(parts: Mapping[str, str], salt: str) -> dict[str, str]:
 
 
 def parts_of(config: s.McpServer, cwd: str) -> dict[str, str]:
-    """Every part of a server that an approval is of, by what a question calls it; reads the files it names."""
+    """Every part of a server that an approval covers, by its name in a question; reads the named files."""
     match config:
         case s.McpServerStdio(command=command, args=args, env=env):
             program = _found(command, {each.name: each.value for each in env}.get("PATH"), cwd)
@@ -118,7 +118,7 @@ def _found(command: str, path: str | None, cwd: str) -> str:
 
 
 def _digest(path: str) -> str | None:
-    """The hash of a plain file; None for anything else."""
+    """The SHA-256 of a plain file; None for anything else."""
     with contextlib.suppress(OSError, ValueError), opened(path, follow=True) as (fd, status):
         if not stat.S_ISREG(status.st_mode):
             return None
@@ -130,7 +130,7 @@ def _digest(path: str) -> str | None:
 
 
 class ServerTrust:
-    """Asks the user before a server of a session is started or reached that is not approved as it is."""
+    """Asks the user before a server without a valid approval is started or reached."""
 
     def __init__(self, session: AgentSession, approvals: ServerApprovals) -> None:
         self._session = session
@@ -138,8 +138,8 @@ class ServerTrust:
         self._asking = asyncio.Lock()  # one question after the other
 
     async def approve(self, config: s.McpServer) -> None:
-        """Return when the server may be used; raises McpFailure when it may not."""
-        if isinstance(config, s.McpServerAcp):  # it is in the client, which is asked for all that it does
+        """Return if the server may be used; raises McpFailure if it may not."""
+        if isinstance(config, s.McpServerAcp):  # it is in the client, which decides on its calls itself
             return
         key = json.dumps([config.name, os.path.realpath(self._session.cwd)])
         async with self._asking:
@@ -189,7 +189,7 @@ class ServerTrust:
 
 
 def _told(config: s.McpServer, parts: Mapping[str, str], changed: list[str] | None) -> str:
-    """What a question says of a server: everything that would run or be reached, without its credentials."""
+    """The text of a question about a server: everything that runs or is reached, without its credentials."""
     redactor = redactor_of(config)
 
     def shown(text: str) -> str:

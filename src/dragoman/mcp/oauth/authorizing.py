@@ -1,4 +1,4 @@
-"""Who a request is from: the token is added to each, and only a request that is refused waits for a login."""
+"""Authorizes requests: each gets the token, and only a refused request waits for a login."""
 
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ REFUSED = (401, 403)
 
 
 class Authorizing(httpx2.Auth):
-    """The library's provider lets a request wait for the answer to another, so it is asked only when needed."""
+    """Uses the library's provider only when needed, because it makes requests wait for each other's answers."""
 
     def __init__(self, provider: "OAuthClientProvider") -> None:
         self._provider = provider

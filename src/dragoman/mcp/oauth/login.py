@@ -1,4 +1,4 @@
-"""A login at a server: its page is shown through the client, and the browser comes back to an address of ours."""
+"""A login at a server: the client shows its page, and the browser returns to a local address of ours."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ PAGE = "<!doctype html><meta charset=utf-8><title>Dragoman</title><p>You can clo
 
 
 class LoginFailed(Error):
-    """The user did not log in, or could not."""
+    """The user did not or could not log in."""
 
 
 class ServerLogin:
@@ -52,7 +52,7 @@ class ServerLogin:
         self._page = self._state = ""
 
     def auth(self) -> "Authorizing":
-        """What authorizes the requests to the server."""
+        """The authorization of requests to the server."""
         from mcp.client.auth import OAuthClientProvider
         from mcp.shared.auth import OAuthClientMetadata
 
@@ -71,7 +71,7 @@ class ServerLogin:
         return Authorizing(provider)
 
     async def check(self, request: "httpx2.Request") -> None:
-        """Let requests go to the server's own origin and to public addresses; raises LoginFailed."""
+        """Allow requests to the server's own origin and to public addresses only; raises LoginFailed."""
         url = str(request.url)
         if _origin(url) == _origin(self._url):
             return
@@ -108,7 +108,7 @@ class ServerLogin:
             raise LoginFailed(f"the user did not log in at {self._name!r}")
 
     async def _come_back(self) -> "AuthorizationCodeResult":
-        """Wait until the browser comes back with the outcome."""
+        """Wait until the browser returns with the outcome."""
         from mcp.client.auth import AuthorizationCodeResult
 
         assert self._answer
@@ -178,7 +178,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _fault(url: str) -> str:
-    """Why a page may not be shown; nothing if it may."""
+    """Why a page must not be shown; empty if it may."""
     if len(url) > MAX_URL or not url.isprintable() or " " in url:
         return "its address is too long or has characters that no address has"
     try:

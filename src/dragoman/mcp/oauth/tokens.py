@@ -21,33 +21,33 @@ MAX_FILE = 4 * 1024 * 1024
 
 
 def tokens_file() -> Path:
-    """Where tokens are kept: beside the keys of model providers."""
+    """The token file, beside the keys of model providers."""
     return config_directory() / "mcp_logins.json"
 
 
 class StoredLogin:
-    """The tokens of one server, and the client that they were given to; the library reads and writes them here."""
+    """The tokens of one server and the client they were issued to; the library reads and writes them here."""
 
     def __init__(self, url: str, secret: Callable[[str], None]) -> None:
         self._key = hashlib.sha256(url.encode()).hexdigest()
-        self._secret = secret  # is told of each value that nothing may repeat
+        self._secret = secret  # called with each secret value, so that nothing repeats it
         self._known: dict[str, object] = {**_stored().get(self._key, {})}
         self._tell()
 
     @property
     def port(self) -> int:
-        """The port at which the client said that it can be reached; 0 for none."""
+        """The port in the client's registered redirect address; 0 if there is none."""
         port = self._known.get("port")
         return port if isinstance(port, int) else 0
 
     @property
     def expires_at(self) -> float | None:
-        """When the access token stops being good."""
+        """When the access token expires."""
         at = self._known.get("expires_at")
         return float(at) if isinstance(at, int | float) else None
 
     async def get_tokens(self) -> "OAuthToken | None":
-        """The tokens, if there are any that can be read."""
+        """The stored tokens, if they can be read."""
         from mcp.shared.auth import OAuthToken
 
         with suppress(ValueError):
@@ -55,12 +55,12 @@ class StoredLogin:
         return None
 
     async def set_tokens(self, tokens: "OAuthToken") -> None:
-        """Keep tokens that were just given."""
+        """Store new tokens."""
         expires = time.time() + tokens.expires_in if tokens.expires_in is not None else None
         await self._keep({"tokens": tokens.model_dump(mode="json", exclude_none=True), "expires_at": expires})
 
     async def get_client_info(self) -> "OAuthClientInformationFull | None":
-        """The client as the server registered it."""
+        """The client that the server registered."""
         from mcp.shared.auth import OAuthClientInformationFull
 
         with suppress(ValueError):
@@ -69,12 +69,12 @@ class StoredLogin:
         return None
 
     async def set_client_info(self, client_info: "OAuthClientInformationFull") -> None:
-        """Keep a client that was just registered, with the port of its redirect address."""
+        """Store a newly registered client, with the port of its redirect address."""
         port = client_info.redirect_uris[0].port if client_info.redirect_uris else None
         await self._keep({"client": client_info.model_dump(mode="json", exclude_none=True), "port": port or 0})
 
     async def forget(self) -> None:
-        """Drop it all, so that the next login starts anew."""
+        """Remove everything, so that the next login starts over."""
         self._known = {}
         await asyncio.to_thread(_write, self._key, None)
 
@@ -92,7 +92,7 @@ class StoredLogin:
 
 
 def _stored() -> dict[str, Document]:
-    """What the file holds; nothing where it cannot be read."""
+    """The content of the file; empty if it cannot be read."""
     try:
         found: object = json.loads(plain_content(tokens_file(), MAX_FILE))
         return {key: document(value) for key, value in document(found).items()}
@@ -101,7 +101,7 @@ def _stored() -> dict[str, Document]:
 
 
 def _write(key: str, login: Mapping[str, object] | None) -> None:
-    """Put one login into the file, or take it out, while no other process does."""
+    """Add or remove one login in the file, under a lock."""
     path = tokens_file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -1,1 +1,1 @@
-"""How each kind of MCP server is reached, bounded: a process, an address, the client itself."""
+"""Transports for each kind of MCP server, with limits: a process, an address, the client itself."""

@@ -1,4 +1,4 @@
-"""Answers that cannot be read: they settle their requests all the same, as far as they show whose they are."""
+"""Unreadable answers: they fail their requests, if they show an id."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -9,25 +9,25 @@ from ...envelope import outline
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
-Streams: TypeAlias = tuple[Any, Any]  # what the library reads from, and what it writes to
+Streams: TypeAlias = tuple[Any, Any]  # the streams that the library reads from and writes to
 UNREADABLE = -32700
 MAX_MESSAGE = 32 * 1024 * 1024  # bytes of one message of a server
 
 
 class OpenRequests:
-    """The requests that a server has not answered, and whether it answered anything else."""
+    """A server's unanswered requests, and whether it has sent other answers."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
         self._stray: int | str | None = None
 
     def asked(self, message: object) -> None:
-        """A message of ours: note the id of a request."""
+        """Note the id of a request of ours."""
         if (id := getattr(message, "id", None)) is not None and hasattr(message, "method"):
             self._ids.add(str(id))
 
     def heard(self, message: object) -> None:
-        """A message of the server's: note what it answers."""
+        """Note which request a server's message answers."""
         if (id := getattr(message, "id", None)) is None or hasattr(message, "method"):
             return
         if str(id) in self._ids:
@@ -36,14 +36,14 @@ class OpenRequests:
             self._stray = id
 
     def told(self) -> str:
-        """What is to be said of an answer to nothing that was asked, once."""
+        """A remark about an answer without a request, once."""
         stray, self._stray = self._stray, None
         return "" if stray is None else f"; the server answered what nobody asked, with the id {str(stray)[:40]!r}"
 
 
 @contextlib.asynccontextmanager
 async def settled(incoming: Any, ended: Callable[[], None]) -> AsyncIterator[Any]:
-    """A server's messages as the library reads them, with an error for each answer that is none."""
+    """A server's messages for the library, with an error in place of each unreadable answer."""
     import anyio
 
     sending, receiving = anyio.create_memory_object_stream[Any](0)
@@ -62,13 +62,13 @@ async def settled(incoming: Any, ended: Callable[[], None]) -> AsyncIterator[Any
 
 
 def _outcome(unread: Exception) -> "Exception | SessionMessage":
-    """The failure of the request that something unreadable answers; the exception itself when it names none."""
+    """The failure of the request that an unreadable message answers; the exception itself if it names none."""
     id = _answered(unread)
     return unread if id is None else failure(id, "the server's answer cannot be read")
 
 
 def failure(id: int | str, why: str) -> "SessionMessage":
-    """What the library takes for the answer to a request that failed."""
+    """An error response for the library, for a failed request."""
     from mcp.shared.message import SessionMessage
     from mcp_types import ErrorData, JSONRPCError
 
@@ -76,7 +76,7 @@ def failure(id: int | str, why: str) -> "SessionMessage":
 
 
 def _answered(unread: Exception) -> int | str | None:
-    """Which request something unreadable answers, if it is an answer."""
+    """The id of the request that an unreadable message answers, if it is an answer."""
     from pydantic import ValidationError
 
     if not isinstance(unread, ValidationError):
@@ -90,6 +90,6 @@ def _answered(unread: Exception) -> int | str | None:
 
 
 def readable_id(members: Mapping[str, object]) -> int | str | None:
-    """The id of an answer, as far as its members show it."""
+    """The id of an answer, if its members show it."""
     id = None if "method" in members else members.get("id")
     return id if isinstance(id, int | str) and not isinstance(id, bool) else None

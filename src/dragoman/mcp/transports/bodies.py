@@ -1,7 +1,7 @@
-"""Answers of MCP servers over HTTP, which the library reads whole: no more of them than a message may have.
+"""Limits MCP servers' answers over HTTP, which the library reads completely, to the size of a message.
 
-The library takes a body that breaks off for the end of the connection, and waits for an answer that came under
-another id.  Here both are errors of the one request that the body was to answer.
+The library treats a body that breaks off as the end of the connection, and keeps waiting after an answer with a
+wrong id.  Here, both fail only the request that the body should answer.
 """
 
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from .answers import MAX_MESSAGE, readable_id
 
 
 class BoundedBody(httpx2.AsyncByteStream):
-    """What a response says, up to the limit."""
+    """The body of a response, up to the limit."""
 
     def __init__(self, response: httpx2.Response) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
@@ -23,7 +23,7 @@ class BoundedBody(httpx2.AsyncByteStream):
         self._asked = outline(response.request.content).get("id") if is_answer else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        if self._is_compressed:  # its true length shows too late
+        if self._is_compressed:  # its real length is known too late
             raise httpx2.StreamError("it is compressed, which nobody asked for")
         parts: list[bytes] = []
         size = 0
@@ -51,6 +51,6 @@ class BoundedBody(httpx2.AsyncByteStream):
 
 
 async def bound(response: httpx2.Response) -> None:
-    """Bound a response before it is read; event streams are bounded by the library, event by event."""
+    """Limit a response before it is read; the library limits event streams event by event."""
     if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
         response.stream = BoundedBody(response)

@@ -1,7 +1,7 @@
-"""An MCP server that is a process of ours, as the two streams the library speaks through.
+"""An MCP server as a process of ours, behind the library's two streams.
 
-The library's own way keeps a line that does not end, and all of stderr.  Here both are bounded: a line that is too
-long is thrown away as it comes, and the request it answers fails.
+The library's own transport keeps an endless line and all of stderr.  Here, both are limited: a line that is too
+long is dropped as it arrives, and the request it answers fails.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ from .answers import MAX_MESSAGE, OpenRequests, Streams, failure, readable_id
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which some runtimes write before everything
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some runtimes write it first
 
 
 class Incoming:
-    """Messages that were heard and not yet taken, in order."""
+    """Received messages that were not taken yet, in order."""
 
     def __init__(self, wire: ProcessTransport) -> None:
         import anyio
@@ -34,7 +34,7 @@ class Incoming:
 
     def _hear(self, frames: Sequence[bytes | Oversize]) -> None:
         self._waiting += frames
-        self._wire.hold()  # until they are taken: each of them may be large
+        self._wire.hold()  # until they are taken, because each may be large
         self._news.set()
 
     def _end(self) -> None:
@@ -63,7 +63,7 @@ async def process_streams(
     last_words: list[str],
     requests: OpenRequests,
 ) -> AsyncIterator[Streams]:
-    """Start a server; `ended` is called when it is gone, and the end of its stderr is added to `last_words`."""
+    """Start a server; `ended` is called when it has ended, and the end of its stderr is added to `last_words`."""
     import anyio
     from mcp.client.stdio import get_default_environment
 
@@ -100,7 +100,7 @@ async def process_streams(
 
 
 def _read(frame: bytes | Oversize) -> "SessionMessage | None":
-    """A message of a server; the failure of the request that an unreadable one answers; None for any other line."""
+    """A message of a server, or the failure of the request that an unreadable line answers; None otherwise."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 

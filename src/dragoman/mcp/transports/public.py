@@ -1,6 +1,6 @@
-"""MCP servers on the public internet alone, for agents that a gateway hosts, whose networks are not their clients'.
+"""Reaches MCP servers on the public internet only, for agents in a gateway, whose network is not their clients'.
 
-Each request looks anew where its host leads and goes to an address that was looked at; a redirect is a request.
+Each request, and each redirect, resolves its host again and connects to a checked address.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import httpx2
 
 from ...foundation import destinations
 
-TIMEOUT = httpx2.Timeout(30.0, read=300.0)  # as the library has it: a server may hold a stream open
+TIMEOUT = httpx2.Timeout(30.0, read=300.0)  # as in the library: a server may hold a stream open
 
 
 class PublicTransport(httpx2.AsyncBaseTransport):
@@ -24,7 +24,7 @@ class PublicTransport(httpx2.AsyncBaseTransport):
         except destinations.DestinationRefused as exc:
             raise httpx2.ConnectError(str(exc), request=request) from exc
         request.url = request.url.copy_with(host=place.addresses[0])
-        request.extensions = {**request.extensions, "sni_hostname": place.host}  # whose certificate is wanted
+        request.extensions = {**request.extensions, "sni_hostname": place.host}  # the name in the certificate
         return await self._wire.handle_async_request(request)
 
     async def aclose(self) -> None:
@@ -34,7 +34,7 @@ class PublicTransport(httpx2.AsyncBaseTransport):
 def public_client(
     headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None
 ) -> httpx2.AsyncClient:
-    """A client that reaches the public internet alone, and follows no redirect by itself."""
+    """An HTTP client that reaches only the public internet and follows no redirect by itself."""
     return httpx2.AsyncClient(
         headers=headers, timeout=timeout or TIMEOUT, auth=auth, transport=PublicTransport(), trust_env=False
     )
