@@ -1,1 +1,1 @@
-"""Hosts agents for others: many clients, many agent processes, one durable log a session."""
+"""Hosts agents for remote clients: many clients, many agent processes, one durable log for each session."""

@@ -1,8 +1,8 @@
-"""A gateway's agent that stays attached: `connect(attached(url))`, and `dragoman connect URL` for editors.
+"""A remote gateway as an agent that survives drops: `connect(attached(url))`, and `dragoman connect URL`.
 
-The transport comes back by itself after a drop.  When it cannot, because the gateway was restarted or was away for
-long, `Returning` dials anew; this takes every session up where it was left, and sends again what was asked.  A
-prompt is known by its key, so it is never run twice, and one that was cancelled meanwhile is not run at all.
+The transport reconnects by itself after a drop.  If it cannot, because the gateway was restarted or was away for
+long, `Returning` dials again; this module then resumes every session and repeats the open requests.  A prompt has a
+key, so it never runs twice, and one that was cancelled meanwhile does not run at all.
 """
 
 import asyncio
@@ -32,25 +32,25 @@ from .sessions.prompt_queue import CANCELLED
 
 log = logging.getLogger("dragoman")
 
-MAX_BEGUN = 10_000  # sessions begun by agents; of more nothing is told
-AGAIN = ("session/prompt", "session/list", "session/resume")  # what does no harm when it is asked twice
+MAX_BEGUN = 10_000  # sessions begun by agents that are remembered
+AGAIN = ("session/prompt", "session/list", "session/resume")  # methods that may be repeated
 MAKING = ("session/new", "session/fork")
 OPENING = (*MAKING, "session/load", "session/resume")
-KNOWN = ("session/load", "session/resume", "session/attach")  # what opens a session that has a name
+KNOWN = ("session/load", "session/resume", "session/attach")  # methods that open a session with a known id
 LEAVING = ("session/close", "session/delete", "session/detach", "session/archive")
 OURS = "_dragoman/"
 
 
 class Followed(Struct):
-    """A session the client has open, and how far it has been told."""
+    """An open session of the client, and the last update that it got."""
 
     opening: dict[str, Raw]
-    again: str  # how it is taken up when the wire was lost
+    again: str  # the params for resuming it after a lost connection
     last: int = 0
 
 
 class PendingPrompt(Struct, eq=False):
-    """A prompt of the client that has no answer yet."""
+    """An unanswered prompt of the client."""
 
     session: str
     key: str
@@ -59,23 +59,23 @@ class PendingPrompt(Struct, eq=False):
 
 
 class Attachment(AgentRole):
-    """Stands between one client and a gateway, whichever wire leads to it at the moment."""
+    """Connects one client with a gateway over changing connections."""
 
     def __init__(self, url: str, headers: Headers, cwd: str | None, patience: float, client: Connection) -> None:
         self._cwd, self._client = cwd, client
         self.on_unreachable: Callable[[str], object] = lambda why: None
-        self._name = secrets.token_hex(12)  # what the gateway knows this client by
+        self._name = secrets.token_hex(12)  # the client's name at the gateway
         self._greeting = raw({})
         self._wants_ours = False
-        self._comes_back = False  # whether the other end is one that sessions can be taken up with
+        self._comes_back = False  # whether the other end can resume sessions (is a gateway)
         self._sessions: dict[str, Followed] = {}
-        self._begun: dict[str, str] = {}  # sessions that agents have begun themselves, and from which
+        self._begun: dict[str, str] = {}  # sessions begun by agents, with the sessions they were begun from
         self._prompts: list[PendingPrompt] = []
         self._to_cancel: list[
             tuple[str, str]
-        ] = []  # prompts that the gateway has perhaps, cancelled while it was away
-        self._early: EarlyUpdates[tuple[HeldUntilRoom, Raw]] = EarlyUpdates()  # of sessions that are being opened
-        self._opening = 0  # requests under way that may open a session
+        ] = []  # prompts cancelled while the gateway was away, which it may have
+        self._early: EarlyUpdates[tuple[HeldUntilRoom, Raw]] = EarlyUpdates()  # of sessions being opened
+        self._opening = 0  # running requests that may open a session
         self._gateway = Returning(url, headers, patience, prepare=self._prepare, take_up=self._take_all_up)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -88,7 +88,7 @@ class Attachment(AgentRole):
 
     def _telling(self, name: str) -> Method:
         def tell(params: Raw) -> None:
-            self._start(self._tell_gateway(name, params))  # after the requests before it, which have tasks, too
+            self._start(self._tell_gateway(name, params))  # after the earlier requests, which have tasks, too
 
         return Method(name, Raw, is_request=False, handler=tell)
 
@@ -120,7 +120,7 @@ class Attachment(AgentRole):
             return result
 
     async def _relay(self, name: str, params: Raw, prompt: PendingPrompt | None = None) -> Raw:
-        """Have the gateway answer, over the next connection if one is lost in the middle."""
+        """Pass a request to the gateway, again over the next connection if one is lost meanwhile."""
         while True:
             remote = await self._gateway.connection(prompt.session if prompt else None)
             if prompt:
@@ -163,7 +163,7 @@ class Attachment(AgentRole):
         except Withdrawn:
             self._cancel_on_return(prompt)
             return CANCELLED
-        except asyncio.CancelledError:  # the client withdrew the request
+        except asyncio.CancelledError:  # the client cancelled the request
             self._cancel_on_return(prompt)
             raise
         finally:
@@ -181,7 +181,7 @@ class Attachment(AgentRole):
             remote.note(Method(name, Raw, is_request=False), params)
 
     def _cancel(self, session: str) -> bool:
-        """Cancel the prompts of a session, wherever they are; true when the gateway need not be told now."""
+        """Cancel the prompts of a session; true if the gateway need not be told now."""
         for prompt in self._prompts:
             prompt.is_cancelled = prompt.is_cancelled or prompt.session == session
         self._gateway.withdraw(session)
@@ -189,7 +189,7 @@ class Attachment(AgentRole):
 
     @contextmanager
     def _may_open(self, name: str) -> Iterator[None]:
-        """While a session may be opened whose id is not known yet, its updates are kept."""
+        """Keep updates while a session with a yet unknown id may be opened."""
         opens = name in MAKING
         self._opening += opens
         try:
@@ -200,14 +200,14 @@ class Attachment(AgentRole):
                 self._early.clear()
 
     def _follow(self, session: str, opening: dict[str, Raw], way: str = "") -> None:
-        """From now on a session is the client's; what was told of it too early is told after the answer."""
+        """Note an open session; its early updates are sent after the answer."""
         again = way if way == "session/attach" else "session/resume"
         self._sessions[session] = Followed({**opening, "sessionId": raw(session)}, again)
         if early := self._early.take(session):
             self._client.after_answer(functools.partial(self._tell_late, session, early))
 
     def _place(self, session: str, said: Raw) -> None:
-        """What an answer or an update says was told is not told when the session is taken up again."""
+        """Note the position in an answer or update, from which the session is resumed later."""
         number = meta_value(members(said), SEQ)
         if isinstance(number, int) and (followed := self._sessions.get(session)):
             followed.last = max(followed.last, number)
@@ -221,7 +221,7 @@ class Attachment(AgentRole):
         capabilities = members(found.get("clientCapabilities", raw({})))
         self._wants_ours = "dragoman" in meta(capabilities)
         known = {**(meta_value(capabilities, "dragoman") or {}), "client": self._name}
-        known |= {} if self._wants_ours else {"plain": True}  # what only a gateway says would end here
+        known |= {} if self._wants_ours else {"plain": True}  # a gateway's own messages would end here
         self._greeting = changed(found, clientCapabilities=changed(capabilities, {"dragoman": known}))
         try:
             remote = await self._gateway.open()
@@ -231,7 +231,7 @@ class Attachment(AgentRole):
         try:
             result = await ask(remote, "initialize", self._greeting, timeout=None)
         except BaseException:
-            remote.hang_up()  # the client may greet again, on a connection of its own
+            remote.hang_up()  # the client may send `initialize` again, on a new connection
             raise
         offers = members(members(result).get("agentCapabilities", raw({})))
         self._comes_back = "dragoman" in meta(offers)
@@ -268,14 +268,14 @@ class Attachment(AgentRole):
             await self._take_up(remote, session, followed)
         while self._to_cancel:
             session, key = self._to_cancel[0]
-            with contextlib.suppress(RpcError):  # it has ended, or never came
+            with contextlib.suppress(RpcError):  # it has ended or never arrived
                 await ask(remote, "_dragoman/queue/cancel", raw({"sessionId": session, "_meta": {PROMPT: key}}))
             if remote.closed:
                 raise remote.closed
             del self._to_cancel[0]
 
     async def _take_up(self, remote: Connection, session: str, followed: Followed) -> None:
-        """Go on with a session; one that the gateway refuses is no longer open."""
+        """Resume a session; if the gateway refuses, it is not open any more."""
         try:
             await ask(remote, followed.again, changed(followed.opening, {AFTER: followed.last}))
         except RpcError as exc:
@@ -289,7 +289,7 @@ class Attachment(AgentRole):
     def _update(self, source: HeldUntilRoom, name: str, params: Raw) -> None:
         found = members(params)
         session = session_of(found)
-        session = self._begun.get(session, session)  # it is told in the log of that
+        session = self._begun.get(session, session)  # that session's log has it
         followed = self._sessions.get(session)
         if followed is None:
             self._update_unknown(session, source, params)
@@ -308,7 +308,7 @@ class Attachment(AgentRole):
             self._begun |= {} if begun is None or begun in self._sessions else {begun: session}
 
     def _update_unknown(self, session: str, source: HeldUntilRoom, params: Raw) -> None:
-        """Keep an update of a session that may be being opened; any other of a gateway's is of a closed one."""
+        """Keep an update of a session that may be being opened; other unknown ones belong to closed sessions."""
         if not self._opening:
             if not self._comes_back:
                 self._tell_client(source, "session/update", params)
@@ -340,9 +340,9 @@ def attached(
 ) -> App:
     """The agent at a gateway as an app that survives drops and restarts.
 
-    `cwd` is where its sessions are there.  A request fails when the gateway is away for `patience` seconds.
-    `headers` may be a function, which is called for each new connection, so that a credential can be replaced.
-    `on_unreachable` is told when the gateway cannot be reached to begin with, or any more.
+    `cwd` is the directory of its sessions on the server.  A request fails if the gateway is away for `patience`
+    seconds.  `headers` may be a function, which is called for each new connection, so that a credential can be
+    replaced.  `on_unreachable` is called if the gateway cannot be reached at first, or any more.
     """
     return functools.partial(_attached, url, headers or {}, cwd, patience, on_unreachable)
 

@@ -1,6 +1,6 @@
-"""The repeated tasks of a gateway: each chore has an owner that starts it again, and a state.
+"""The repeated tasks of a gateway: each chore has an owner that restarts it, and a state.
 
-A round that fails is followed by others.  Whether all chores are well is part of whether the gateway is ready.
+A failed round is followed by others.  The gateway is ready only if all chores are well.
 """
 
 import asyncio
@@ -14,22 +14,22 @@ from .workers import owned
 
 log = logging.getLogger("dragoman")
 
-LATE = 30.0  # seconds beyond its pause after which a chore without a finished round is in trouble
-TOLD_EVERY = 60.0  # seconds between two log lines of a chore that fails every time
+LATE = 30.0  # seconds beyond its pause after which a chore without a finished round counts as failing
+TOLD_EVERY = 60.0  # seconds between two log lines about a failing chore
 
 
 class ChoreState(Struct, frozen=True):
-    """How a chore is: `trouble` is empty when it is well."""
+    """The state of a chore: `trouble` is empty if it is well."""
 
     name: str
     trouble: str
-    rounds: int  # that were finished
+    rounds: int  # finished rounds
     failures: int
-    seconds_since: float  # the last finished round, or the start
+    seconds_since: float  # the time of the last finished round, or of the start
 
 
 class Chore:
-    """Has `round` done every so many seconds, from `begin` to `end`."""
+    """Runs `round` at an interval of seconds, from `begin` to `end`."""
 
     def __init__(
         self,
@@ -52,18 +52,18 @@ class Chore:
         self._is_over = False
 
     def begin(self, _: object = None) -> None:
-        """Start it, or start it again after it died."""
+        """Start it, or restart it after it died."""
         self._task = owned(self._run(), self.name, self.begin)
         self._task.add_done_callback(self._ended)
 
     def stop(self) -> None:
-        """Begin no other round, and cancel the one that runs."""
+        """Begin no further round, and cancel the running one."""
         self._is_over = True
         if self._task:
             self._task.cancel()
 
     async def end(self) -> None:
-        """Stop, and wait until nothing of it runs any more."""
+        """Stop, and wait until its task has ended."""
         self.stop()
         if self._task:
             await asyncio.wait([self._task])
@@ -97,7 +97,7 @@ class Chore:
             log.error("%s failed", self.name, exc_info=exc)
 
     def _ended(self, done: "asyncio.Task[None]") -> None:
-        if done.cancelled() and not self._is_over:  # by somebody who was not to: it goes on
+        if done.cancelled() and not self._is_over:  # cancelled by mistake: it continues
             log.error("%s was cancelled; it begins again", self.name)
             self.begin()
 
@@ -113,7 +113,7 @@ class GatewayChores:
         chore.begin()
 
     async def end(self, *names: str) -> None:
-        """End some chores, or all of them; those that ended are in no trouble."""
+        """End some chores or all; ended ones do not count as failing."""
         ending = [self._chores.pop(name) for name in names or list(self._chores) if name in self._chores]
         for chore in ending:
             chore.stop()

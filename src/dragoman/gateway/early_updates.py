@@ -1,4 +1,4 @@
-"""Updates of sessions that are not known yet: an agent may tell of a session before it answers with its id."""
+"""Updates of sessions that are not known yet, which an agent may send before it answers with the id."""
 
 import logging
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ log = logging.getLogger("dragoman")
 T = TypeVar("T")
 
 MAX_EARLY = 4 * 1024 * 1024  # bytes kept of all such sessions
-OVERHEAD = 512  # bytes that an update takes beside its own
+OVERHEAD = 512  # bytes that an update takes besides its own
 
 
 class EarlyUpdates(Generic[T]):
@@ -19,7 +19,7 @@ class EarlyUpdates(Generic[T]):
         self._size = 0
 
     def keep(self, session: str, update: T, size: int) -> None:
-        """Keep an update of so many bytes, if there is room."""
+        """Keep an update of this size, if there is room."""
         size += OVERHEAD
         while self._size + size > MAX_EARLY and (oldest := next((id for id in self._kept if id != session), None)):
             self.take(oldest)
@@ -30,11 +30,11 @@ class EarlyUpdates(Generic[T]):
         self._size += size
 
     def take(self, session: str) -> list[T]:
-        """Give what was told of a session, in order, and keep it no longer."""
+        """Take the updates of a session, in order."""
         kept = self._kept.pop(session, [])
         self._size -= sum(size for size, _ in kept)
         return [update for _, update in kept]
 
     def clear(self) -> None:
-        """Keep nothing of what was told so far."""
+        """Drop all kept updates."""
         self._kept, self._size = {}, 0

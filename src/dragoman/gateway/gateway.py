@@ -1,6 +1,6 @@
-"""The gateway: which agents there are, which processes run for whom, which sessions are open.
+"""The gateway: its agents, their processes and the open sessions.
 
-It holds nothing that may not be lost with it: sessions are opened again from their logs when somebody wants them.
+It holds no state that must survive it: sessions are reopened from their logs when a client needs them.
 """
 
 import asyncio
@@ -44,8 +44,8 @@ log = logging.getLogger("dragoman")
 T = TypeVar("T")
 ForgetAtAgent = Callable[[SessionFacts | None], Awaitable[None]]
 
-IDLE = 1800.0  # seconds a session without viewers stays open
-CHECK_EVERY = 5.0  # seconds between two looks at whether the log can be written
+IDLE = 1800.0  # seconds that a session without viewers stays open
+CHECK_EVERY = 5.0  # seconds between two checks whether the log can be written
 PAGE = 100  # sessions in one answer to session/list
 ID_BYTES = 24
 
@@ -53,7 +53,7 @@ _read_listed = msgspec.json.Decoder(ListedSession).decode
 
 
 class Gateway:
-    """Hosts agents; use it as a context."""
+    """Hosts agents; an async context manager."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class Gateway:
         self.processes = Processes(agents, self.workspaces, self.budget, self.metrics, self._errands, clock)
         self.live: dict[str, HostedSession] = {}
         self.is_draining = False
-        self.is_leaving = False  # to a process that has taken over
+        self.is_leaving = False  # the session was left to a process that has taken over
         self._takes_over = takes_over
         self._leases = Leases(engine, self._let_go_if_idle)
-        self._shares: dict[str, Share] = {}  # of the open sessions in the budget
+        self._shares: dict[str, Share] = {}  # the open sessions' shares of the budget
         self._idle = Idleness(clock)
-        self._locks = Locks()  # by session: to be opened, mended and deleted one after the other
+        self._locks = Locks()  # by session: opening, repairing and deleting exclude each other
         self._closing: dict[str, asyncio.Task[None]] = {}
         self.chores = GatewayChores()
         self.expiry = Expiry(engine, retention, self.live, self._delete, self.metrics)
@@ -121,10 +121,9 @@ class Gateway:
         self.workspaces.close()
 
     async def drain(self, patience: float) -> None:
-        """Take nothing new, give what runs some time to finish, and tell everybody how the rest of it ended.
+        """Refuse new work, give running turns some time to finish, and send all outcomes.
 
-        That is for whoever serves the gateway to await before it ends connections: clients that do not come back
-        are told now or never.
+        A server awaits this before it closes connections, because clients that do not return get outcomes only now.
         """
         self.is_draining = self.processes.is_draining = True
         with contextlib.suppress(TimeoutError):
@@ -140,14 +139,14 @@ class Gateway:
     async def new(
         self, agent: str, principal: PrincipalName, found: dict[str, Raw], client: ConnectedClient
     ) -> tuple[HostedSession, Raw]:
-        """Open a new session; gives it, and what its client is answered."""
+        """Open a new session; returns it and the answer for its client."""
         facts = await self._facts(agent, principal, found, client.introduction)
         return await self._errands.finish(self._begin(facts, None, client), self._undo)
 
     async def fork(
         self, source: HostedSession, found: dict[str, Raw], client: ConnectedClient
     ) -> tuple[HostedSession, Raw]:
-        """Open a copy of a session of its owner's; gives it, and what its client is answered."""
+        """Open a copy of a session of its owner; returns it and the answer for its client."""
         own = source.facts
         facts = await self._facts(own.agent, own.principal, found, own.introduction)
         return await self._errands.finish(self._begin(facts, source, client), self._undo)
@@ -155,7 +154,7 @@ class Gateway:
     async def _facts(
         self, agent: str, principal: PrincipalName, found: dict[str, Raw], introduction: Introduction
     ) -> SessionFacts:
-        """What is to be kept of a session that somebody wants to open, if they may."""
+        """The facts of a session to be opened; raises if the client may not open it."""
         if self.is_draining:
             raise draining()
         self.checks.opening(found, self.limits)
@@ -174,7 +173,7 @@ class Gateway:
         )
 
     async def _room_to_keep(self, principal: str) -> None:
-        """Room for one more kept session, made by deleting what is beyond the retention if there is none."""
+        """Make room for one more stored session, if necessary by deleting sessions beyond the retention."""
         for is_last in (False, True):
             if len([key async for key, _ in self.engine.facts(MEMBER, principal)]) < self.limits.kept_each:
                 return
@@ -183,7 +182,7 @@ class Gateway:
             await self.expiry.make_room(principal)
 
     async def _undo(self, opened: tuple[HostedSession, Raw]) -> None:
-        """Delete a session whose client has gone before it knew of it."""
+        """Delete a session whose client disconnected before it knew of it."""
         await self._delete(opened[0].id)
 
     async def _begin(
@@ -192,7 +191,7 @@ class Gateway:
         async with self._room_for_session(facts.principal) as share:
             id = "sess_" + secrets.token_urlsafe(ID_BYTES)
             session = HostedSession(id, facts, await self._leases.take(id), self)
-            session.servers.offer(client, members(facts.opening))  # which the agent may ask before it answers
+            session.servers.offer(client, members(facts.opening))  # the agent may use them before it answers
             try:
                 result = await (self._opened_anew(session) if source is None else self._forked(session, source))
                 await self._keep(session, result)
@@ -211,7 +210,7 @@ class Gateway:
         return await session.link.open(upstream)
 
     async def _forked(self, session: HostedSession, source: HostedSession) -> Raw:
-        """Copy what was said so far, and have the agent go on from there in a session of its own."""
+        """Copy the history, and let the agent continue it in a new session."""
         await session.take_over(source)
         upstream, id, result = await source.link.fork(session)
         await session.link.adopt(upstream, id)
@@ -226,7 +225,7 @@ class Gateway:
         await self.save_facts(session.id, facts)
 
     async def find(self, id: str, principal: str) -> HostedSession:
-        """A session somebody has a part in, opened or mended if need be; all others do not exist."""
+        """A session that the principal has a role in, opened or repaired if necessary; others count as missing."""
         session = self.live.get(id)
         if session and session.is_sound and session.facts.role_of(principal):
             return session
@@ -239,7 +238,7 @@ class Gateway:
             return await self._open(id, facts)
 
     async def known(self, id: str, principal: str) -> SessionFacts:
-        """What is known of a session somebody has a part in, open or not."""
+        """The facts of a session that the principal has a role in, open or not."""
         session = self.live.get(id)
         facts = session.facts if session else await self._kept_facts(id)
         if facts is None or facts.role_of(principal) is None:
@@ -247,12 +246,12 @@ class Gateway:
         return facts
 
     async def _kept_facts(self, id: str) -> SessionFacts | None:
-        """What is kept of a session that is not open."""
+        """The stored facts of a session that is not open."""
         fact = await self.engine.fact("session", id)
         return msgspec.json.decode(fact.value, type=SessionFacts) if fact else None
 
     async def _mend(self, session: HostedSession) -> None:
-        """Have a session go on whose log could not be written."""
+        """Repair a session whose log could not be written."""
         if session.history.broken:
             await session.mend(await self._leases.take(session.id))
 
@@ -271,7 +270,7 @@ class Gateway:
             return session
 
     async def _summaries(self, id: str) -> list[bytes]:
-        """What is kept of a session's log; it is made again from the log where all of it is lost."""
+        """The stored summary of a session's log; rebuilt from the log if it is lost."""
         found = []
         for kind in summary.KINDS:
             with contextlib.suppress(DamagedLog):
@@ -295,15 +294,15 @@ class Gateway:
 
     @contextlib.asynccontextmanager
     async def _room_for_session(self, principal: str) -> AsyncIterator[Share]:
-        """Room for one more open session, made by closing one nobody needs if there is none.
+        """Make room for one more open session, if necessary by closing an unused one.
 
-        The share is the session's, unless opening it fails.
+        The session gets the share, unless opening it fails.
         """
         if limit := self.budget.reached("sessions", principal):
             idle = (session for session in self.live.values() if session.is_idle)
             own = (session for session in idle if limit == "sessions" or session.facts.principal == principal)
             if (unused := next(own, None)) is not None:
-                self._begin_close(unused)  # it is no longer open; how long its agent takes is its own affair
+                self._begin_close(unused)  # it is not open any more; closing it at the agent may take longer
         share = self.budget.take("sessions", principal)
         try:
             yield share
@@ -312,7 +311,7 @@ class Gateway:
             raise
 
     async def listed(self, principal: str) -> list[tuple[str, ListedSession]]:
-        """The sessions somebody has a part in, the latest first."""
+        """The sessions that a principal has a role in, the latest first."""
         keys = [(id,) async for (_, id), _ in self.engine.facts(MEMBER, principal)]
         found = await self.engine.facts_of("session", keys)
         kept = {id: _read_listed(fact.value) for (id,), fact in found.items()}
@@ -324,12 +323,12 @@ class Gateway:
         await self.engine.put_fact("session", id, value=msgspec.json.encode(facts))
 
     async def share(self, session: HostedSession, principal: str, role: str | None) -> None:
-        """Give somebody else a part in a session."""
+        """Give another principal a role in a session."""
         if principal == session.facts.principal:
             raise InvalidParams("a session is its owner's already")
         if role not in ("viewer", "editor", "admin", None):
             raise InvalidParams("role is viewer, editor, admin or null")
-        if role is None:  # at once, whether that can be kept or not
+        if role is None:  # immediately, even if storing it fails
             session.share(principal, None)
             await self.save_facts(session.id, session.facts)
             await self.engine.drop_fact(MEMBER, principal, session.id)
@@ -340,13 +339,13 @@ class Gateway:
             session.share(principal, roles[principal])
 
     async def delete(self, id: str, at_agent: ForgetAtAgent | None = None) -> None:
-        """End a session and forget it for good, once its agent has; it is kept where the agent fails at that."""
+        """Delete a session, first at its agent; it is kept if the agent fails."""
         await self.finish(self._delete(id, at_agent=at_agent))
 
     async def _delete(
         self, id: str, unless_used_after: float | None = None, at_agent: ForgetAtAgent | None = None
     ) -> bool:
-        """Delete a session; false for one that was used since a moment, and is therefore kept."""
+        """Delete a session; false if it was used since a given time and is therefore kept."""
         async with self._locks.hold(id):
             if unless_used_after is not None and not await self._is_unused(id, unless_used_after):
                 return False
@@ -354,24 +353,24 @@ class Gateway:
                 self._begin_close(session)
             await self._closed(id)
             if at_agent:
-                with contextlib.suppress(DamagedLog):  # of what cannot be read nobody knows what its agent calls it
+                with contextlib.suppress(DamagedLog):  # the agent's id of an unreadable session is unknown
                     await at_agent(await self._kept_facts(id))
             await forget_session(self.engine, id)
             return True
 
     async def _is_unused(self, id: str, since: float) -> bool:
-        """Whether a session is as it was at a moment; asked with its lock held."""
+        """Whether a session was not used since a given time; its lock must be held."""
         if id in self.live or id in self._closing:
             return False
         facts = await self._kept_facts(id)
         return facts is not None and facts.updated <= since
 
     async def close(self, session: HostedSession, *, is_last: bool = False) -> None:
-        """End a session for everybody; it can be loaded again.  `is_last` when its agents end, too."""
+        """Close a session for everybody; it can be loaded again.  `is_last` if its agents end, too."""
         await asyncio.shield(self._begin_close(session, is_last=is_last))
 
     def _begin_close(self, session: HostedSession, *, is_last: bool = False) -> "asyncio.Task[None]":
-        """From now on nobody finds the session, and who wants to open it again waits until it is closed."""
+        """Remove a session from the open ones; reopening it waits until it is closed."""
         if self.live.get(session.id) is session:
             del self.live[session.id]
             self._shares.pop(session.id).give_back()
@@ -390,7 +389,7 @@ class Gateway:
             del self._closing[session.id]
 
     async def _closed(self, id: str) -> None:
-        """Wait until a session that is being closed is."""
+        """Wait until a closing session is closed."""
         if closing := self._closing.get(id):
             await asyncio.wait([closing])
 
@@ -398,15 +397,15 @@ class Gateway:
         self._begin_close(session)
 
     async def finish(self, work: Work[T], undo: Callable[[T], Work[None]] | None = None) -> T:
-        """Run a task to its end, even if its caller is cancelled; then the result is undone."""
+        """Run a task to its end even if its caller is cancelled; in that case, undo its result."""
         return await self._errands.finish(work, undo)
 
     def start(self, work: Work[object]) -> None:
-        """Have something done that nobody waits for."""
+        """Run a task in the background."""
         self._errands.start(work)
 
     async def upkeep(self) -> None:
-        """Renew leases, save what is known of sessions, mend logs, and end what nobody needs."""
+        """Renew leases, store sessions' facts, repair logs, and close unused sessions and processes."""
         try:
             await look_after(self, list(self.live.values()))
             await self.clock.keep()
@@ -418,25 +417,25 @@ class Gateway:
             self.processes.tidy()
 
     async def mend(self, session: HostedSession) -> None:
-        """Have a session that is still open go on whose log could not be written."""
+        """Repair an open session whose log could not be written."""
         async with self._locks.hold(session.id):
             if self.live.get(session.id) is session:
                 await self._mend(session)
 
     def unready(self) -> Sequence[str]:
-        """Why nobody new should come just now, a sentence for each reason; for whoever runs the gateway."""
+        """Why new clients should not come now, one sentence for each reason, for the operator."""
         reasons = ["the gateway is about to stop"] if self.is_draining else []
         return reasons + list(self.chores.troubles())
 
 
 def unknown(id: str) -> ResourceNotFound:
-    """What is said of a session that is not, and of one that is somebody else's."""
+    """The same error for a missing session and for another user's."""
     return ResourceNotFound("Session not found", {"sessionId": id})
 
 
 @contextlib.asynccontextmanager
 async def running(gateway: Gateway) -> AsyncIterator[Gateway]:
-    """A gateway and its engine, both ended together."""
+    """A gateway and its engine, which end together."""
     try:
         async with gateway:
             yield gateway

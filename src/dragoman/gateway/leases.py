@@ -1,4 +1,4 @@
-"""The leases of sessions: taken, and asked of another gateway that has one and does not need it."""
+"""Takes the leases of sessions, if necessary from another gateway that does not need them."""
 
 from collections.abc import Awaitable, Callable
 
@@ -7,25 +7,25 @@ from .access.limits import RETRY_AFTER
 from .log.engine import Engine, Lease, Unanswered
 from .upkeep import LEASE
 
-LET_GO, DONE = b"let go", b"done"  # what gateways ask each other about a session, and the answer
+LET_GO, DONE = b"let go", b"done"  # gateways' request to each other about a session, and the answer
 
 LetGo = Callable[[str], Awaitable[bool]]
 
 
 class Leases:
-    """Takes leases in the name of one gateway, and lets those go that another asks for."""
+    """Takes leases in the name of one gateway, and releases unused ones that another gateway requests."""
 
     def __init__(self, engine: Engine, let_go: LetGo) -> None:
         self._engine, self._let_go, self._owner = engine, let_go, ""
         self._end: Callable[[], Awaitable[None]] | None = None
 
     async def begin(self, *, is_new: bool) -> None:
-        """Answer other gateways from now on; `is_new` beside a process that has leases in the same state."""
+        """Answer other gateways from now on; `is_new`: another process may hold leases in the same state."""
         self._owner = await self._engine.identity(is_new=is_new)
         self._end = await self._engine.answer(self._owner, self._answer)
 
     async def end(self) -> None:
-        """Answer nobody any more."""
+        """Stop answering other gateways."""
         if self._end:
             await self._end()
 

@@ -9,7 +9,7 @@ TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metric(Protocol):
-    """A figure, or several of one kind."""
+    """A metric: a figure, or several of one kind."""
 
     kind: str
     help: str
@@ -18,7 +18,7 @@ class Metric(Protocol):
 
 
 class Counter:
-    """Only ever grows; one figure for each value of its label."""
+    """A counter, which only grows; one figure for each value of its label."""
 
     kind = "counter"
 
@@ -37,7 +37,7 @@ class Counter:
 
 
 class Gauge(Counter):
-    """Goes up and down."""
+    """A gauge, which goes up and down."""
 
     kind = "gauge"
 
@@ -46,7 +46,7 @@ class Gauge(Counter):
 
 
 class Watched:
-    """Figures that are read when they are shown, by the values of their label."""
+    """Figures that are computed when they are shown, by the values of their label."""
 
     def __init__(
         self, kind: str, help: str, read: Callable[[], Mapping[str, float]], labels: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Watched:
 
 
 class Histogram:
-    """How often something took how long."""
+    """A histogram of durations."""
 
     kind = "histogram"
 
@@ -86,7 +86,7 @@ class Histogram:
 
 
 class Metrics:
-    """All that one gateway counts."""
+    """All metrics of one gateway."""
 
     def __init__(self) -> None:
         self.connections = Gauge("Clients connected now.")
@@ -109,11 +109,11 @@ class Metrics:
         self._watched: dict[str, Metric] = {}
 
     def watch(self, name: str, metric: Metric) -> None:
-        """Show a metric that somebody else keeps; its name is shown as it is."""
+        """Show a metric of another object under its own name."""
         self._watched[name] = metric
 
     def all(self) -> Mapping[str, Metric]:
-        """Every metric by the name that Prometheus knows it by."""
+        """Every metric by its Prometheus name."""
         own = {name: metric for name, metric in vars(self).items() if not name.startswith("_")}
         named = {
             f"dragoman_{name}" + ("_total" if metric.kind == "counter" else ""): metric
@@ -122,7 +122,7 @@ class Metrics:
         return named | self._watched
 
     def text(self) -> str:
-        """Everything, as /metrics shows it."""
+        """All metrics in the format of /metrics."""
         lines = []
         for name, metric in self.all().items():
             lines += [f"# HELP {name} {metric.help}", f"# TYPE {name} {metric.kind}", *metric.lines(name)]

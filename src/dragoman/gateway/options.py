@@ -1,4 +1,4 @@
-"""What a gateway that is served is told to be."""
+"""The options of a served gateway."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 
 class ServeOptions(Struct, kw_only=True):
-    """What to serve, where, and to whom."""
+    """The agents to serve, the address, and the access rules."""
 
     agents: Mapping[str, Hosted]
     state: Path
     host: str = "127.0.0.1"
     port: int = 0
-    path: str = ""  # of a Unix socket, instead of host and port
-    socket_group: str = ""  # which may open it, besides the gateway's user
-    socket_users: Mapping[int, str] = {}  # principals by uid; without any each user is the principal of their name
+    path: str = ""  # the path of a Unix socket, instead of host and port
+    socket_group: str = ""  # the group that may open it, besides the gateway's user
+    socket_users: Mapping[int, str] = {}  # principals by uid; if empty, each user is the principal with their name
     tokens: Path | None = None
-    is_open: bool = False  # no credential is asked for, on this machine alone
+    is_open: bool = False  # no credentials are required; only on this machine
     tls: tuple[str, str] | None = None
     client_ca: str | None = None
     signed: "SignedTokens | None" = None
     names: Sequence[str] = ()
     origins: Sequence[str] = ()
     proxies: Sequence[str] = ()  # networks of reverse proxies whose X-Forwarded-For counts
-    proxy_protocol: bool = False  # their connections begin with a header of the PROXY protocol
+    proxy_protocol: bool = False  # their connections begin with a PROXY protocol header
     workspace: str | None = None
     mcp_commands: Sequence[str] = ()
     limits: Limits = Limits()
@@ -41,5 +41,5 @@ class ServeOptions(Struct, kw_only=True):
     retention: Retention = Retention()
     engine: str = ""  # where logs are kept: the address of NATS; without one a file in the state
     level: Literal["process", "power"] = "power"
-    takes_over: bool = False  # from the process that serves this state now
+    takes_over: bool = False  # from the process that now serves this state
     drain: float = 3.0  # seconds for turns to finish when the gateway is told to stop

@@ -1,4 +1,4 @@
-"""What SIGHUP puts into force while a gateway runs: the certificate, and options that need no restart."""
+"""Applies changes on SIGHUP while a gateway runs: the certificate, and options that need no restart."""
 
 import asyncio
 import contextlib
@@ -19,12 +19,12 @@ log = logging.getLogger("dragoman")
 
 
 def on_hangup(reload: Callable[[], None]) -> None:
-    with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):  # not in the main thread, no signals
+    with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):  # not in the main thread: no signals
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 
 class OptionsInForce:
-    """The options a gateway runs with; those that need no restart can be replaced."""
+    """The current options of a gateway; those that need no restart can be replaced."""
 
     def __init__(
         self, options: ServeOptions, gateway: Gateway, web: Web, tls: ssl.SSLContext | None, own: Collection[str]
@@ -33,7 +33,7 @@ class OptionsInForce:
         self._gateway, self._web, self._tls, self._own = gateway, web, tls, own
 
     def replace(self, options: ServeOptions) -> None:
-        """Put new options into force, all or none; raises Error where the certificate cannot be used."""
+        """Apply new options, all or none; raises Error if the certificate cannot be used."""
         self.read_certificate(options)
         gateway, guard = self._gateway, self._web.guard
         gateway.budget.limits = options.limits
@@ -41,12 +41,12 @@ class OptionsInForce:
         gateway.expiry.retention = options.retention
         gateway.checks = msgspec.structs.replace(gateway.checks, commands=frozenset(options.mcp_commands))
         guard.hosts = {*self._own, *options.names}
-        guard.origins.clear()  # the set is the endpoint's as well
+        guard.origins.clear()  # the endpoint shares this set
         guard.origins.update(options.origins)
         self.options = options
 
     def read_certificate(self, options: ServeOptions) -> None:
-        """Have new connections see the certificate that is in the files now; those that are open stay."""
+        """Use the current certificate for new connections; open ones stay."""
         if self._tls is None or options.tls is None:
             log.info("there is no certificate to read again; tokens and keys are read when they change")
             return
@@ -58,7 +58,7 @@ class OptionsInForce:
 
 
 def reload(force: OptionsInForce, reread: Callable[[], ServeOptions] | None) -> None:
-    """Do what SIGHUP asks for; what cannot be read leaves everything as it was."""
+    """Handle SIGHUP; if the configuration cannot be read, nothing changes."""
     try:
         if reread:
             force.replace(reread())

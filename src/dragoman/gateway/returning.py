@@ -1,6 +1,6 @@
-"""The connection to a gateway: dialled again when it is lost, and what waits for it meanwhile.
+"""The connection to a gateway, which is dialled again when it is lost, and the requests that wait meanwhile.
 
-Requests wait in the order they came, a bounded number of them, each for a bounded time.
+Requests wait in order, a limited number of them, each for a limited time.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from ..transports.translating import TranslatingTransport
 
 log = logging.getLogger("dragoman")
 
-Headers = Mapping[str, str] | Callable[[], Mapping[str, str]]  # called for each connection, where they change
+Headers = Mapping[str, str] | Callable[[], Mapping[str, str]]  # a function is called for each connection
 
-LONGEST_OUTAGE = 600.0  # seconds to try to come back
-PATIENCE = 60.0  # seconds that a request may wait for a gateway that is away
-MAX_WAITING = 1024  # requests and notifications at a time
-STEP_TIMEOUT = 60.0  # seconds for each request made while coming back
-LAST_ANSWERS = 1.0  # seconds for what waited to be answered when it is over
+LONGEST_OUTAGE = 600.0  # seconds to try to reconnect
+PATIENCE = 60.0  # seconds that a request may wait for an unreachable gateway
+MAX_WAITING = 1024  # waiting requests and notifications
+STEP_TIMEOUT = 60.0  # seconds for each request during a reconnection
+LAST_ANSWERS = 1.0  # seconds for answering waiting requests at the end
 
 
 class Withdrawn(Exception):
@@ -33,17 +33,17 @@ class Withdrawn(Exception):
 
 
 class _Waiting(Struct, eq=False):
-    """A place in the line; `session` is the one that a prompt is for."""
+    """A waiting request; `session` is the session of a prompt."""
 
     turn: asyncio.Future[Connection]
     session: str | None
 
 
 class Returning:
-    """Leads to a gateway, over whichever connection there is.
+    """The current connection to a gateway.
 
-    `prepare` is called with each new connection before it runs, `take_up` after a return, before anything that
-    waited is sent.
+    `prepare` is called with each new connection before it runs, `take_up` after a reconnection, before waiting
+    requests are sent.
     """
 
     def __init__(
@@ -55,22 +55,22 @@ class Returning:
         prepare: Callable[[Connection], None],
         take_up: Callable[[Connection], Awaitable[None]],
     ) -> None:
-        self.remote: Connection | None = None  # the one that is up
+        self.remote: Connection | None = None  # the open connection
         self._url, self._headers, self._patience = url, headers, patience
         self._prepare, self._take_up = prepare, take_up
         self._persistence = Persistence(LONGEST_OUTAGE)
         self._line: list[_Waiting] = []
         self._over: str | None = None
-        self._refused_at: float | None = None  # since when a gateway that answers does not let us in
+        self._refused_at: float | None = None  # since when a reachable gateway refuses us
         self._running: set[asyncio.Task[None]] = set()
         self._staying: asyncio.Task[None] | None = None
 
     # What waits
 
     async def connection(self, session: str | None = None) -> Connection:
-        """The connection that is up, once there is one.
+        """Wait for an open connection.
 
-        Raises an error to answer with when that takes too long, and `Withdrawn` after `withdraw(session)`.
+        Raises an error for the client if that takes too long, and `Withdrawn` after `withdraw(session)`.
         """
         if self.remote and not self.remote.closed:
             return self.remote
@@ -91,7 +91,7 @@ class Returning:
             self._line.remove(waiting)
 
     def withdraw(self, session: str) -> None:
-        """Send nothing of what waits for a session's turn."""
+        """Withdraw a session's waiting prompts."""
         for waiting in self._line:
             if waiting.session == session and not waiting.turn.done():
                 waiting.turn.set_exception(Withdrawn())
@@ -111,7 +111,7 @@ class Returning:
     # The connection
 
     async def open(self) -> Connection:
-        """Dial for the first time; raises an error to answer with."""
+        """Dial for the first time; raises an error for the client."""
         try:
             connection = await self._dial()
         except AgentStartError as exc:
@@ -130,7 +130,7 @@ class Returning:
         return connection
 
     def stay(self, *, comes_back: bool, over: Callable[[str], None]) -> None:
-        """From now on come back whenever the connection is lost; `over` is told why when that is given up."""
+        """Reconnect whenever the connection is lost; `over` is called with the reason when that is given up."""
         self._staying = asyncio.create_task(self._stay(comes_back, over), name="staying attached")
 
     async def _stay(self, comes_back: bool, over: Callable[[str], None]) -> None:
@@ -150,7 +150,7 @@ class Returning:
             over(why)
 
     async def _return(self) -> Connection:
-        """One try to come back; raises OSError where another may do."""
+        """Try to reconnect once; raises OSError if another attempt may succeed."""
         try:
             connection = await self._dial()
         except Error as exc:
@@ -168,7 +168,7 @@ class Returning:
         return connection
 
     def _may_be_let_in(self) -> bool:
-        """Whether a refusal may pass: a credential that is read anew may be replaced a moment after it expired."""
+        """Whether a refusal may be temporary: a reread credential may be replaced just after it expired."""
         now = asyncio.get_running_loop().time()
         if self._refused_at is None:
             self._refused_at = now
@@ -185,7 +185,7 @@ class Returning:
 
 
 async def ask(connection: Connection, name: str, params: Raw, timeout: float | None = STEP_TIMEOUT) -> Raw:
-    """Ask a gateway on our own behalf; raises an error that can be answered with."""
+    """Send the gateway a request of our own; raises an error for the client."""
     try:
         return await connection.call(Method(name, Raw, Raw, timeout=timeout), params)  # type: ignore[no-any-return]
     except RpcError as exc:
@@ -202,7 +202,7 @@ async def _closed(connection: Connection) -> None:
 
 
 async def last_answers(client: Connection) -> None:
-    """Have what was just answered sent before the client is hung up on."""
+    """Send the last answers before the client is disconnected."""
     with contextlib.suppress(ConnectionClosed, TimeoutError):
         async with asyncio.timeout(LAST_ANSWERS):
             await asyncio.sleep(0)

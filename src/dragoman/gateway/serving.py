@@ -1,4 +1,4 @@
-"""`dragoman serve`: a gateway put together from what its command line says, and ended in good order."""
+"""`dragoman serve`: sets up a gateway from its options, and ends it in order."""
 
 import asyncio
 import contextlib
@@ -45,30 +45,29 @@ if TYPE_CHECKING:
 log = logging.getLogger("dragoman")
 
 SAME = "--listen has to name it, unix:PATH or HOST:PORT"
-FIRST_GIVEN = 3  # the first descriptor that systemd gives
+FIRST_GIVEN = 3  # the first descriptor from systemd
 
 
 class CannotListen(Error):
-    """The address to listen on is taken, or none of this machine's."""
+    """The address to listen on is in use, or does not belong to this machine."""
 
 
 def state_directory() -> Path:
-    """Where a gateway keeps everything, unless it is told otherwise."""
+    """The default state directory of a gateway."""
     return directories.gateway_directory()
 
 
 async def serve(
     options: ServeOptions, ready: Callable[[str], None], reread: Callable[[], ServeOptions] | None = None
 ) -> None:
-    """Serve until told to stop; `ready` is called with the URL once clients can come.
+    """Serve until told to stop; `ready` is called with the URL once clients can connect.
 
-    SIGHUP calls `reread` for the options that are to be in force from then on, as far as they can be without a
-    restart.
+    SIGHUP calls `reread` for new options, which are applied as far as they need no restart.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     heed_signals(stopping.set)
-    loop.add_signal_handler(signal.SIGHUP, lambda: None)  # until there is something to read again
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)  # replaced once the options can be reread
     raise_descriptor_limit()
     async with serving(options, stopping.set, reread) as (gateway, url), logging_within(gateway), supervised():
         ready(url)
@@ -79,7 +78,7 @@ async def serve(
 async def serving(
     options: ServeOptions, stop: Callable[[], None], reread: Callable[[], ServeOptions] | None = None
 ) -> AsyncIterator[tuple[Gateway, str]]:
-    """A gateway that is being served, and its URL; it is drained before its clients' connections end."""
+    """A served gateway and its URL; it is drained before its clients' connections end."""
     check_exposure(options)
     proxies = TrustedProxies(options.proxies)
     tls = _tls(options)
@@ -136,7 +135,7 @@ async def _listening(
     listener: socket.socket | None,
     proxies: TrustedProxies,
 ) -> AsyncIterator["Server"]:
-    """The port that is served; raises an Error for an address that cannot be."""
+    """Listen and serve; raises an Error if the address cannot be used."""
     async with contextlib.AsyncExitStack() as stack:
         try:
             from ..transports.remote.server.server import listening
@@ -165,7 +164,7 @@ async def _listening(
 
 
 def shown_name(listener: socket.socket) -> str:
-    """Where a socket listens, as `--listen` says it."""
+    """The address of a listening socket, in the form of `--listen`."""
     if path := name_of(listener):
         return f"{SCHEME}:{path}"
     host, port, *_ = listener.getsockname()
@@ -173,7 +172,7 @@ def shown_name(listener: socket.socket) -> str:
 
 
 def _begin_to_leave(gateway: Gateway, web: Web, server: "Server", stop: Callable[[], None]) -> None:
-    """Have the process that has taken over get new connections, and end this one when nobody is left."""
+    """Leave new connections to the process that has taken over, and end when no client is left."""
     notify("STOPPING=1")
 
     async def go() -> None:
@@ -189,7 +188,7 @@ def nobody(_: str) -> bool:
 
 
 def check_exposure(options: ServeOptions) -> None:
-    """Refuse to be reachable from elsewhere without a credential and without encryption."""
+    """Refuse to listen for remote clients without credentials or encryption."""
     if options.proxy_protocol and not options.proxies:
         raise Error("--proxy-protocol takes --trusted-proxy, too: nobody else may say whose a connection is")
     if options.proxy_protocol and options.tls:
@@ -216,19 +215,19 @@ def is_loopback(host: str) -> bool:
 
 
 class HeldState:
-    """A directory that no other gateway has."""
+    """A directory that no other gateway uses."""
 
     def __init__(self, lock: int, *, is_kept: bool) -> None:
         self.lock, self.is_kept = lock, is_kept
 
     def keep(self) -> None:
-        """From now on what is in it stays there, whatever fails."""
+        """Keep the new files in it from now on, whatever fails."""
         self.is_kept = True
 
 
 @contextlib.contextmanager
 def predecessor(options: ServeOptions) -> Iterator[Predecessor | None]:
-    """The process to take over from, if that is wanted; one that is not told that we serve goes on as before."""
+    """The process to take over from, if requested; until it is told that we serve, it continues as before."""
     if not options.takes_over:
         yield None
         return
@@ -240,7 +239,7 @@ def predecessor(options: ServeOptions) -> Iterator[Predecessor | None]:
 
 
 def activated(environ: Mapping[str, str] = os.environ) -> socket.socket | None:
-    """The listening socket that systemd gives us (`LISTEN_FDS`), so that nobody is refused while we restart."""
+    """The listening socket from systemd (`LISTEN_FDS`), with which no client is refused during a restart."""
     if environ.get("LISTEN_PID") != str(os.getpid()) or environ.get("LISTEN_FDS") != "1":
         return None
     return socket.socket(fileno=os.dup(FIRST_GIVEN))
@@ -248,9 +247,9 @@ def activated(environ: Mapping[str, str] = os.environ) -> socket.socket | None:
 
 @contextlib.contextmanager
 def held_state(directory: Path, lock: int | None = None) -> Iterator["HeldState"]:
-    """The directory of a gateway, made if need be and held; a failure before `keep` leaves nothing new in it.
+    """The locked directory of a gateway, created if missing; a failure before `keep` leaves nothing new in it.
 
-    `lock` is the part in it that another process gives.
+    `lock` is the lock that another process shares.
     """
     made = [path for path in (directory, *directory.parents) if not path.exists()]
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -287,7 +286,7 @@ def _admission(options: ServeOptions, gateway: Gateway) -> Admission:
 
 
 def introduce_ourselves(state: Path, tokens: Path) -> None:
-    """The first start makes a token for whoever runs the gateway, where only they can read it."""
+    """Create a token for the operator at the first start, in a file that only they can read."""
     token = add_token(tokens, "local", "local", ("use", "admin"))
     fd = os.open(state / directories.LOCAL_TOKEN, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w", encoding="utf-8") as file:
@@ -312,7 +311,7 @@ def _tls(options: ServeOptions) -> ssl.SSLContext | None:
 
 
 def own_names(options: ServeOptions, port: int) -> set[str]:
-    """What the server may be called by its address: that itself, and this machine if it is only there."""
+    """The host names of the server from its address: the address itself, and names of this machine if local."""
     if options.path:
         return {"localhost"}
     shown = f"[{options.host}]" if ":" in options.host else options.host

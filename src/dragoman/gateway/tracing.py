@@ -1,7 +1,7 @@
-"""Spans for OpenTelemetry, where it is installed; nothing where it is not.
+"""Spans for OpenTelemetry, if it is installed.
 
-Who asks may say in `_meta` which span of theirs a prompt belongs to, as W3C Trace Context writes it; the agent is
-told in the same way that it belongs to ours.
+A client may name its span in `_meta` of a prompt, in the form of W3C Trace Context; the agent gets our span in the
+same way.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ TRACE = ("traceparent", "tracestate")
 
 @contextlib.contextmanager
 def span(name: str, attributes: Mapping[str, str], caller: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Have a block traced, as a part of the caller's trace if it named one."""
+    """Trace a block, as a part of the caller's trace if it named one."""
     if trace is None:
         yield
         return
@@ -29,13 +29,13 @@ def span(name: str, attributes: Mapping[str, str], caller: Mapping[str, str] | N
 
 
 def describe(**attributes: str) -> None:
-    """Add what has become known to the span that is under way."""
+    """Add attributes to the current span."""
     if trace is not None:
         trace.get_current_span().set_attributes({f"dragoman.{name}": value for name, value in attributes.items()})
 
 
 def onward() -> dict[str, str]:
-    """What the next in line is to be told of the span that is under way; nothing when there is none."""
+    """The trace context of the current span for the agent; empty if there is none."""
     told: dict[str, str] = {}
     if trace is not None:
         TraceContextTextMapPropagator().inject(told)

@@ -1,4 +1,4 @@
-"""What open sessions need again and again: their leases renewed, what is known of them saved, their logs mended."""
+"""The regular upkeep of open sessions: renews their leases, stores their facts, repairs their logs."""
 
 import logging
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from .sessions.hosted_session import HostedSession
 
 log = logging.getLogger("dragoman")
 
-LEASE = 15.0  # seconds without a word after which a session is anybody's
+LEASE = 15.0  # seconds without a renewal after which another process may take a session
 RENEW_EVERY = 5.0
-TOGETHER = 200  # sessions in one write, which others who write wait for
+TOGETHER = 200  # sessions in one write, for which other writers wait
 
 
 class SessionOwner(Protocol):
-    """Whoever has the open sessions."""
+    """The interface of the owner of the open sessions."""
 
     engine: Engine
 
@@ -28,7 +28,7 @@ class SessionOwner(Protocol):
 
 
 async def look_after(owner: SessionOwner, sessions: Sequence[HostedSession]) -> None:
-    """Look after open sessions, many in one write; those that are somebody else's by now are let go."""
+    """Renew open sessions, many in one write; those that another process holds by now are released."""
     for session in [session for session in sessions if session.history.broken]:
         try:
             await owner.mend(session)
@@ -38,7 +38,7 @@ async def look_after(owner: SessionOwner, sessions: Sequence[HostedSession]) -> 
     for start in range(0, len(sessions), TOGETHER):
         try:
             await _keep(owner, sessions[start : start + TOGETHER])
-        except Error as exc:  # the others are tried all the same
+        except Error as exc:  # the others are still tried
             failed = exc
     if failed:
         raise failed
@@ -53,13 +53,13 @@ async def _keep(owner: SessionOwner, sessions: Sequence[HostedSession]) -> None:
             session.is_unsaved |= bool(one.facts)
         raise
     for session, one in zip(sessions, held, strict=True):
-        if one.lease in lost and session.history.lease == one.lease:  # it was not mended meanwhile
+        if one.lease in lost and session.history.lease == one.lease:  # it was not repaired meanwhile
             log.error("session %s is somebody else's", session.id)
             owner.let_go(session)
 
 
 def upkeep_of(session: HostedSession) -> Upkeep:
-    """What is to be written of a session: its lease, and what is known of it where that has changed."""
+    """The write for a session: its lease, and its facts if they have changed."""
     lease = session.history.lease
     if not session.is_unsaved:
         return Upkeep(lease)

@@ -1,7 +1,7 @@
-"""Tasks of a gateway, each with an owner that hears of its death; and locks that are kept only while they are used.
+"""Tasks of a gateway, each with an owner that is told of its failure, and locks that exist only while in use.
 
-A task that fails in silence leaves a request without its answer.  So nothing here starts a task in any other way:
-whoever starts one says what its death means.
+A task that fails silently leaves a request without an answer.  So the gateway starts tasks only here, and the
+caller says what a failure means.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def owned(work: Work[T], name: str, died: Callable[[Exception], None]) -> "asyncio.Task[T]":
-    """Start a task; should it fail, that is logged, and `died` is called with what it failed of."""
+    """Start a task; a failure is logged, and `died` is called with it."""
     task = asyncio.create_task(work, name=name)
 
     def look(done: "asyncio.Task[T]") -> None:
@@ -31,19 +31,19 @@ def owned(work: Work[T], name: str, died: Callable[[Exception], None]) -> "async
 
 
 class DetachedWork:
-    """Work that is finished whoever stops waiting for it."""
+    """Tasks that are finished even if nobody waits for them any more."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[object]] = set()
 
     def start(self, work: Work[T], name: str = "errand") -> "asyncio.Task[T]":
-        """Have something done that nobody waits for; its failure is logged."""
+        """Run a task in the background; its failure is logged."""
         return self._keep(owned(work, name, lambda exc: None))
 
     async def finish(self, work: Work[T], undo: Callable[[T], Work[None]] | None = None) -> T:
-        """Have something done and wait for it; it is done to its end when the one who waits is cancelled.
+        """Run a task and wait for it; it continues to its end if the caller is cancelled.
 
-        What then came of it, which nobody will know of, is undone by `undo`.
+        In that case, `undo` undoes its result.
         """
         task = self._keep(asyncio.create_task(work, name="errand"))
         try:
@@ -66,7 +66,7 @@ class DetachedWork:
     def _drop(self, task: "asyncio.Task[object]") -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited has it, or has gone
+            task.exception()  # the caller has the result, or has gone
 
 
 async def _undone(task: "asyncio.Task[T]", undo: Callable[[T], Work[None]]) -> None:
@@ -76,7 +76,7 @@ async def _undone(task: "asyncio.Task[T]", undo: Callable[[T], Work[None]]) -> N
 
 
 class Locks:
-    """A lock for each key, which exists for as long as somebody holds it or waits for it."""
+    """A lock for each key, which exists while it is held or awaited."""
 
     def __init__(self) -> None:
         self._locks: dict[Hashable, tuple[asyncio.Lock, list[None]]] = {}

@@ -1,7 +1,7 @@
 """Admits clients by a bearer token, a signed one (JWT), a certificate or as a user of a Unix socket.
 
-Guessing is slowed down.  A client's rights stand in our own files or in a token that its issuer signed, never in
-its own messages.
+Guessing is slowed down.  A client's rights come from our own files or from a token that its issuer signed, never
+from its own messages.
 """
 
 import logging
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-SUBPROTOCOL = "acp"  # what is answered to a browser, which can send a token only as another one
+SUBPROTOCOL = "acp"  # the subprotocol for browsers, which can send a token only as another subprotocol
 BEARER = "dragoman.bearer."
-COOKIE = "dragoman_token"  # of a page that this server has shown
+COOKIE = "dragoman_token"  # the cookie of a page that this server has shown
 SAME_SITE = ("same-origin", "none")
-KNOWN_BY = 16  # characters of a token that whoever guesses at the rest of it has to know
-CERTIFICATE, PEER = "certificate", "peer"  # of the connection, beneath what is said on it
+KNOWN_BY = 16  # characters of a token that a guesser of the rest has to know
+CERTIFICATE, PEER = "certificate", "peer"  # facts about the connection, below its messages
 PASSED_ON = ("forwarded", "x-forwarded-for", "x-real-ip", "via")  # headers that proxies add
 CHALLENGE = {"www-authenticate": "Bearer"}
 
 
 @dataclass(frozen=True)
 class Principal:
-    """Somebody who was let in, and by what.
+    """An admitted client, and its credential.
 
-    Two are the same to a connection whenever they expire: a renewed token is no other person.
+    Two with different expiry are the same to a connection: a renewed token does not make another client.
     """
 
     name: str
     scopes: tuple[str, ...] = ("use",)
-    via: Hashable = None  # two that differ in this are not the same to a connection
+    via: Hashable = None  # two with different values are not the same to a connection
     expires: float | None = field(default=None, compare=False)
 
 
 class Admission:
-    """Says who a request is from, or refuses it."""
+    """Determines the principal of a request, or refuses it."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Admission:
         self._refused = refused
 
     async def __call__(self, request: WebRequest) -> Principal:
-        """The principal a request is from; raises Refused."""
+        """The principal of a request; raises Refused."""
         token = _token(request)
         if self._certificates and (named := _named_by_certificate(request)):
             return named
@@ -79,9 +79,9 @@ class Admission:
         return principal
 
     def _failed(self, request: WebRequest, token: str) -> RequestRefused:
-        """Why a request without a good credential is refused; only such requests are slowed down.
+        """Why a request without a valid credential is refused; only such requests are slowed down.
 
-        A client with a good one is admitted, however many at the same address guess.
+        A client with a valid one is admitted, however many others guess at the same address.
         """
         sources = _sources(request, token)
         if wait := max(map(self._damping.wait, sources)):
@@ -94,7 +94,7 @@ class Admission:
         return RequestRefused(401, "a valid token is needed", CHALLENGE)
 
     def still_holds(self, principal: Principal) -> bool:
-        """Whether somebody who was let in still would be."""
+        """Whether an admitted client would still be admitted."""
         if principal.expires is not None and time.time() >= principal.expires:
             return False
         if isinstance(principal.via, Grant):
@@ -104,12 +104,12 @@ class Admission:
         return True
 
     def refresh(self) -> None:
-        """Look at the token file again."""
+        """Reread the token file if it has changed."""
         if self.tokens:
             self.tokens.refresh()
 
     async def refresh_keys(self) -> None:
-        """Look at the issuer's keys again, where it is time to."""
+        """Fetch the issuer's keys again if they are due."""
         if self._signed:
             await self._signed.refresh()
 
@@ -126,15 +126,15 @@ class Admission:
 
 
 class SocketUsers:
-    """Who needs no token at a Unix socket: listed users, or every user of this machine by their name."""
+    """The users without a token at a Unix socket: listed ones, or every user of this machine by name."""
 
     def __init__(self, listed: Mapping[int, str]) -> None:
         self._listed = listed
 
     def principal(self, request: WebRequest) -> Principal | None:
-        """Whom the kernel names at the other end; None where that is not enough.
+        """The principal of the user at the other end, from the kernel; None if it is not known or not enough.
 
-        A request that a proxy passes on is its client's, not the proxy's.
+        A request that a proxy passes on comes from the proxy's client, not from the proxy.
         """
         peer: PeerCredentials | None = (request.scope.get("extensions") or {}).get("peer_credentials")
         if peer is None or any(name in request.headers for name in PASSED_ON):
@@ -148,7 +148,7 @@ class SocketUsers:
 
 
 def name_of_user(uid: int) -> str:
-    from ...foundation.unix import pwd  # which is not there on every system
+    from ...foundation.unix import pwd  # not every system has it
 
     try:
         return pwd.getpwuid(uid).pw_name
@@ -157,9 +157,9 @@ def name_of_user(uid: int) -> str:
 
 
 def _sources(request: WebRequest, token: str) -> list[str]:
-    """Where failures are counted: at an address, and at a token of ours of which many addresses know the beginning.
+    """The sources of a failure: its address, and the token of ours whose beginning it knows.
 
-    Not at the name in a signed token: nobody is to be locked out by others who use it.
+    The name in a signed token is not one of them, so that nobody can lock out others by using their names.
     """
     address = f"address {request.peer}"
     return [address, f"token {token[:KNOWN_BY]}"] if token.startswith(PREFIX) else [address]
@@ -176,7 +176,7 @@ def _token(request: WebRequest) -> str:
 
 
 def _cookie(request: WebRequest) -> str:
-    """The token in a cookie; none where a page of another site has the browser ask, which sends it as well."""
+    """The token in a cookie; none if a page of another site caused the request, with which it is sent, too."""
     if request.headers.get("sec-fetch-site", SAME_SITE[0]) not in SAME_SITE:
         return ""
     for pair in request.headers.get("cookie", "").split(";"):
@@ -187,7 +187,7 @@ def _cookie(request: WebRequest) -> str:
 
 
 def _named_by_certificate(request: WebRequest) -> Principal | None:
-    """Whom a client's certificate names; that it is genuine the TLS layer has seen to."""
+    """The name in a client's certificate, which the TLS layer has verified."""
     tls: Mapping[str, object] = (request.scope.get("extensions") or {}).get("tls") or {}
     certificate: Mapping[str, Any] | None = getattr(tls.get("object"), "getpeercert", dict)()
     for pairs in (certificate or {}).get("subject", ()):

@@ -1,7 +1,7 @@
-"""What a gateway has given out, of all that runs out: whoever takes something in asks here first.
+"""The budget of a gateway's limited resources, which every consumer asks first.
 
-Each resource has a limit in all and, where it is somebody's, one for each principal.  A refusal names the limit,
-and is counted under that name.
+Each resource has a total limit and, if principals use it, a limit for each of them.  A refusal names the limit and
+is counted under its name.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ log = logging.getLogger("dragoman")
 
 Resource = Literal["connections", "sockets", "sessions", "processes", "requests", "queued_bytes"]
 RESOURCES: tuple[Resource, ...] = ("connections", "sockets", "sessions", "processes", "requests", "queued_bytes")
-EACH = "_each"  # how the name of a principal's share ends
+EACH = "_each"  # the ending of the name of a principal's limit
 _SHARED = {row.name for row in limit_rows() if row.name.endswith(EACH)}
-OF_PROCESS = 8  # descriptors that starting an agent takes: three pipes, both ends, and some of the host's
+OF_PROCESS = 8  # descriptors for starting an agent: both ends of three pipes, and some for the host
 
 
 class Share:
-    """Some of a resource that was given out, until it is given back; to give it back twice changes nothing."""
+    """An allocated part of a resource; giving it back twice has no further effect."""
 
     __slots__ = ("_amount", "_budget", "_name", "_principal")
 
@@ -52,41 +52,41 @@ class Share:
 
 
 class Figure(Struct, frozen=True):
-    """How much of a resource is given out, and the most that may be."""
+    """The allocated amount of a resource, and its limit."""
 
     used: float
     limit: float
 
 
 class GatewayBudget:
-    """Gives out and takes back; `refused` is told the name of a limit each time it refuses."""
+    """Allocates and takes back resources; `refused` is called with the name of a limit at each refusal."""
 
     def __init__(self, limits: Limits, refused: Callable[[str], None] = lambda name: None) -> None:
         self.limits = limits
-        self.refusals: Counter[str] = Counter()  # by the name of the limit
+        self.refusals: Counter[str] = Counter()  # allocated amounts by the name of the limit
         self._refused = refused
         self._used: Counter[str] = Counter()
         self._shares: dict[str, Counter[str]] = {name: Counter() for name in RESOURCES}
 
     def take(self, name: Resource, principal: str = "", amount: int = 1) -> Share:
-        """Give out some of a resource; raises Overloaded with the name of the limit that is reached."""
+        """Allocate some of a resource; raises Overloaded, which names the reached limit."""
         self.check(name, principal, amount)
         return Share(self, name, principal, amount)
 
     def check(self, name: Resource, principal: str = "", amount: int = 1) -> None:
-        """Raise Overloaded unless some of a resource can be given out."""
+        """Raise Overloaded unless some of a resource can be allocated."""
         if limit := self.reached(name, principal, amount):
             raise self.refuse(limit)
 
     def reached(self, name: Resource, principal: str = "", amount: int = 1) -> str | None:
-        """The name of the limit that keeps some of a resource from being given out; nothing is counted."""
+        """The name of the limit that prevents an allocation, if any; nothing is counted."""
         each = name + EACH
         if each in _SHARED and self._shares[name].get(principal, 0) + amount > limit_of(self.limits, each):
             return each
         return name if self._used[name] + amount > limit_of(self.limits, name) else None
 
     def count(self, name: Resource, principal: str, amount: int) -> None:
-        """Note what a `Share` takes or gives back."""
+        """Note an amount that a `Share` takes or gives back."""
         self._used[name] += amount
         own = self._shares[name]
         own[principal] += amount
@@ -94,30 +94,30 @@ class GatewayBudget:
             del own[principal]
 
     def used(self, name: Resource, principal: str | None = None) -> int:
-        """How much is given out, to all or to one principal."""
+        """The allocated amount, in total or for one principal."""
         return self._used[name] if principal is None else self._shares[name].get(principal, 0)
 
     def check_descriptors(self, wanted: int = 1) -> None:
-        """Raise Overloaded unless so many descriptors can be opened and the kept ones stay free."""
+        """Raise Overloaded unless this number of descriptors can be opened besides the reserved ones."""
         if descriptors_used() + wanted + self.limits.descriptors > descriptor_limit():
             raise self.refuse("descriptors")
 
     def figures(self) -> Mapping[str, Figure]:
-        """Every resource by the name of its limit, in all: bounded labels for metrics."""
+        """The total of every resource by the name of its limit: bounded labels for metrics."""
         found: dict[str, Figure] = {
             name: Figure(self._used[name], limit_of(self.limits, name)) for name in RESOURCES
         }
         return {**found, "descriptors": Figure(descriptors_used(), descriptor_limit())}
 
     def refuse(self, name: str) -> Overloaded:
-        """Count a refusal by a limit; gives the error to raise."""
+        """Count a refusal by a limit; returns the error to raise."""
         self.refusals[name] += 1
         self._refused(name)
         return exceeded(name, limit_of(self.limits, name))
 
 
 class ClientSockets:
-    """The sockets of clients, of which none is taken when descriptors or the budget run out."""
+    """Accepts clients' sockets as long as descriptors and the budget last."""
 
     def __init__(self, budget: GatewayBudget) -> None:
         self._budget = budget
@@ -137,18 +137,18 @@ class ClientSockets:
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit of descriptors to the hard one; gives what it is then."""
+    """Raise the soft limit of descriptors to the hard one; returns the new limit."""
     if resource is None:
         return descriptor_limit()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        with contextlib.suppress(OSError, ValueError):  # macOS says "unlimited" and takes less
+        with contextlib.suppress(OSError, ValueError):  # macOS reports "unlimited" and allows less
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return descriptor_limit()
 
 
 def descriptor_limit() -> int:
-    """How many descriptors this process may have open."""
+    """The limit of open descriptors of this process."""
     if resource is None:
         return 8192
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -156,7 +156,7 @@ def descriptor_limit() -> int:
 
 
 def descriptors_used() -> int:
-    """How many descriptors this process has open; all of them where not even that can be found out."""
+    """The number of open descriptors of this process; the limit if it cannot be determined."""
     try:
         return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))  # its size since Linux 6.2
     except FileNotFoundError:

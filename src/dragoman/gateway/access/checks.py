@@ -1,7 +1,6 @@
-"""What a remote client may ask for when it opens a session: known programs, and addresses on the open network.
+"""Checks MCP servers that remote clients name: only allowed programs, and addresses on the public internet.
 
-A client on another machine can name any command; what it names is not to be taken for granted.  Directories are
-looked at in `workspaces.py`.
+A client on another machine can name any command, so commands need permission.  `workspaces.py` checks directories.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from ...foundation import destinations
 from ...host.display import visible
 from .limits import Limits, exceeded
 
-RESOLVE = 10.0  # seconds for a name
+RESOLVE = 10.0  # seconds to resolve a name
 
 
 class _Variable(Struct, forbid_unknown_fields=True):
@@ -27,7 +26,7 @@ class _Variable(Struct, forbid_unknown_fields=True):
 
 
 class _Server(Struct, forbid_unknown_fields=True):
-    """An MCP server as it is passed on: with the members that were checked, and no others."""
+    """An MCP server as it is passed on, with the checked members only."""
 
     name: str | UnsetType = UNSET
     type: str | UnsetType = UNSET
@@ -57,12 +56,12 @@ class Checks(Struct, frozen=True, kw_only=True):
     networks: bool = False
 
     def opening(self, found: dict[str, Raw], limits: Limits) -> None:
-        """Look at the MCP servers a session is to be opened with; raises InvalidParams.
+        """Check the MCP servers of a new session; raises InvalidParams.
 
-        The servers in `found` are written anew, so that the agent cannot read them in another way than they were
-        read here: a member that comes twice, or in another case.
+        The servers in `found` are encoded again, so that the agent cannot read them differently from the check,
+        such as a duplicate member or one in another case.
         """
-        if found.get("mcpServers") == Raw(b"null"):  # which an agent takes for none
+        if found.get("mcpServers") == Raw(b"null"):  # agents treat it as none
             found["mcpServers"] = Raw(b"[]")
         try:
             asked = msgspec.json.decode(msgspec.json.encode(found), type=_Opening)
@@ -96,7 +95,7 @@ class Checks(Struct, frozen=True, kw_only=True):
             raise InvalidParams(f"the MCP server {_shown(server)} has neither a command nor an address")
 
     def _check_client_server(self, server: _Server) -> None:
-        """A server in the client itself, which is asked by `mcp_servers.py` alone."""
+        """A server in the client itself, which only `mcp_servers.py` uses."""
         if server.command is not UNSET or server.url is not UNSET:
             raise InvalidParams(
                 f"the MCP server {_shown(server)} is in the client, yet has a command or an address"
@@ -107,9 +106,9 @@ class Checks(Struct, frozen=True, kw_only=True):
             )
 
     async def reach(self, found: Mapping[str, Raw]) -> None:
-        """Look where the addresses of MCP servers lead; raises InvalidParams for one that may not be reached.
+        """Check where the addresses of MCP servers lead; raises InvalidParams for a forbidden one.
 
-        By now the servers have been read and written anew.
+        The servers have been checked and encoded again before.
         """
         for server in msgspec.json.decode(found.get("mcpServers", b"[]"), type=list[_Server]):
             if server.url is not UNSET and not self.networks:
@@ -124,7 +123,7 @@ class Checks(Struct, frozen=True, kw_only=True):
 
 
 def command_hash(command: str, args: Sequence[str] = (), env: Iterable[tuple[str, str]] = ()) -> str:
-    """What a program with its arguments and its environment is known by in an allow-list."""
+    """The hash of a program with its arguments and its environment, for an allow-list."""
     exact = [command, list(args), sorted(map(list, env))]
     return hashlib.sha256(json.dumps(exact).encode()).hexdigest()
 

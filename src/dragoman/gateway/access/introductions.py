@@ -1,7 +1,7 @@
 """A client's `initialize`, and the part of it that an agent gets.
 
-An agent is told what one client said, except that the host's files and terminals stand in the place of the client's
-where the host lends them.  Clients that would tell an agent the same share its process.
+An agent gets one client's params, with the host's files and terminals in place of the client's if the host lends
+them.  Clients with the same params share an agent's process.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ from ...foundation.documents import Document
 from ..log.records import raw
 
 OURS = "dragoman"
-METHODS = "methods"  # of our own extensions, which whoever lends a workspace may answer
+METHODS = "methods"  # the prefix of our own extensions, which the lender of a workspace may answer
 
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class Introduction(Struct, frozen=True):
-    """One client's, or several clients' that say the same; `params` are those of `initialize`, in one spelling."""
+    """The introduction of clients with equal `params` of `initialize`, in a normalised form."""
 
     params: str
 
@@ -32,7 +32,7 @@ class Introduction(Struct, frozen=True):
         return asked.client_capabilities
 
     def told(self, lent: s.ClientCapabilities | None) -> Raw:
-        """The `initialize` for an agent; `lent` is the host's loan, None where the client lends."""
+        """The `initialize` for an agent; `lent` is the host's offer, None if the client lends."""
         if lent is None:
             return Raw(self.params.encode())
         said = msgspec.json.decode(self.params)
@@ -46,23 +46,23 @@ class Introduction(Struct, frozen=True):
         return raw(said)
 
 
-# Of sessions that are older than introductions.
+# For sessions that are older than introductions.
 BARE = Introduction(_sorted({"protocolVersion": PROTOCOL_VERSION}).decode())
 
 
 def introduced(params: Raw) -> tuple[Introduction, s.ClientCapabilities]:
-    """Read `initialize`: what an agent may be told of it, and what the client offers."""
+    """Read `initialize`: the introduction for agents, and the client's capabilities."""
     asked = codec.decode(params, s.InitializeRequest)
     said = msgspec.json.decode(params)
     said["protocolVersion"] = PROTOCOL_VERSION
-    said.pop("_meta", None)  # it is about one request
+    said.pop("_meta", None)  # it concerns one request
     if isinstance(capabilities := said.get("clientCapabilities"), dict):
         _without_ours(capabilities)
     return Introduction(_sorted(said).decode()), asked.client_capabilities
 
 
 def _without_ours(capabilities: Document) -> None:
-    """Take out what a client says to a gateway alone, such as its name."""
+    """Remove members that are for the gateway only, such as the client's name."""
     meta = capabilities.get("_meta")
     if not isinstance(meta, dict) or OURS not in meta:
         return

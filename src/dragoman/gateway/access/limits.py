@@ -1,4 +1,4 @@
-"""How much a gateway, a principal, a session and a turn may take: one row a limit, each with a default.
+"""The limits of a gateway, a principal, a session and a turn: one row for each limit, with a default.
 
 The configuration file, the flags of `dragoman serve` and the documentation read these rows.
 """
@@ -21,7 +21,7 @@ def _row(words: str, least: float = 1) -> Meta:
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The limits of a gateway; `…_each` is a principal's share of the limit before it."""
+    """The limits of a gateway; `…_each` is a principal's share of the previous limit."""
 
     connections: Annotated[int, _row("connections of all clients")] = 10_000
     connections_each: Annotated[int, _row("connections of one principal")] = 50
@@ -54,12 +54,12 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class LimitRow(Struct, frozen=True):
-    """One limit, as a configuration file and the documentation show it."""
+    """One limit, for the configuration file and the documentation."""
 
     name: str
     default: float
-    words: str  # what it counts, a noun phrase
-    least: float  # the smallest value it may have
+    words: str  # the counted thing, as a noun phrase
+    least: float  # the smallest allowed value
     is_whole: bool
 
 

@@ -1,7 +1,7 @@
-"""Logging in to an agent through a gateway: what is said there passes as it is, and how long it holds is kept.
+"""Logins to agents through a gateway: messages pass unchanged, and only the expiry is remembered.
 
-Credentials (an API key, a token of OAuth 2, whatever an agent calls its own) are between client and agent: they
-stand in no log, no record and no error of ours.
+Credentials (an API key, an OAuth token or anything else) are between client and agent: they never appear in our
+logs, records and errors.
 """
 
 import time
@@ -18,13 +18,13 @@ EXPIRES = "expiresAt"
 
 
 class Logins:
-    """Until when each principal is logged in to each agent."""
+    """The expiry of each principal's login to each agent."""
 
     def __init__(self) -> None:
         self._until: PerPrincipal[str, float] = PerPrincipal()  # by agent
 
     def note(self, agent: str, principal: PrincipalName, result: Raw) -> None:
-        """An agent has let somebody in."""
+        """Note a successful login to an agent."""
         self._until.drop(principal, agent)
         if (until := _expiry(msgspec.json.decode(result))) is not None:
             self._until.put(principal, agent, until)
@@ -33,14 +33,14 @@ class Logins:
         self._until.drop(principal, agent)
 
     def check(self, agent: str, principal: PrincipalName) -> None:
-        """Raise when a login has run out; without one it is for the agent to say."""
+        """Raise if a login has expired; without a login, the agent decides."""
         until = self._until.find(principal, agent)
         if until is not None and time.time() >= until:
             raise AuthRequired("the login to the agent has expired; authenticate again", {"kind": "expired"})
 
 
 def _expiry(said: object, depth: int = 3) -> float | None:
-    """When a login ends, wherever a dialect has put that: in the answer, or in what it carries along."""
+    """The expiry in a login's answer, or in its `_meta`, where dialects may put it."""
     if not isinstance(said, Mapping) or depth == 0:
         return None
     if isinstance(moment := said.get(EXPIRES), str):

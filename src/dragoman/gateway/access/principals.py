@@ -1,7 +1,7 @@
-"""Data that a gateway remembers of people: by type it belongs to the name of its owner.
+"""Remembered data about principals: its type ties it to the name of its owner.
 
-Whatever is cached or remembered lives in a `PerPrincipal`; there is no look into it without a `PrincipalName`, and
-a plain string is none: code that leaves the owner out, or takes an agent's name for one, does not type-check.
+All cached data is in a `PerPrincipal`, which can be read only with a `PrincipalName`.  A plain string is not one,
+so code that forgets the owner, or passes an agent's name, does not type-check.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, NewType, TypeVar
 
-PrincipalName = NewType("PrincipalName", str)  # made where somebody is let in, and where a session's owner is read
+PrincipalName = NewType("PrincipalName", str)  # made at admission, and when a session's owner is read
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -24,14 +24,14 @@ class PerPrincipal(Generic[Key, Value]):
         return self._kept.get(principal, {}).get(key)
 
     def of(self, principal: PrincipalName) -> dict[Key, Value]:
-        """A copy of all that is remembered of one principal, oldest first."""
+        """A copy of all data of one principal, oldest first."""
         return dict(self._kept.get(principal, {}))
 
     def put(self, principal: PrincipalName, key: Key, value: Value) -> None:
         self._kept.setdefault(principal, {})[key] = value
 
     def drop(self, principal: PrincipalName, key: Key) -> Value | None:
-        """Forget one; the name of a principal of whom nothing is left goes with it."""
+        """Remove one value; a principal without values is removed, too."""
         own = self._kept.get(principal, {})
         value = own.pop(key, None)
         if not own:
@@ -39,7 +39,7 @@ class PerPrincipal(Generic[Key, Value]):
         return value
 
     def entries(self) -> Iterator[tuple[PrincipalName, Key, Value]]:
-        """Everybody's, for what concerns the gateway as a whole."""
+        """The data of all principals, for tasks of the whole gateway."""
         for principal, own in list(self._kept.items()):
             for key, value in list(own.items()):
                 yield principal, key, value
@@ -49,5 +49,5 @@ class PerPrincipal(Generic[Key, Value]):
 
 
 def state_of(principal: PrincipalName, state: str) -> Path:
-    """Where a host keeps what it remembers of one principal; the name may hold what a path may not."""
+    """The directory of a host's data about one principal, whose name may contain characters that a path may not."""
     return Path(state, "principals", hashlib.sha256(principal.encode()).hexdigest())

@@ -1,6 +1,6 @@
-"""Reverse proxies in front of a gateway: whose word counts for where a request comes from.
+"""Reverse proxies in front of a gateway, which are trusted to name the address of a request's client.
 
-Behind a proxy everybody has its address.  Failures that are counted by address would then be everybody's.
+Behind a proxy, all clients have its address.  Without the real one, failures would count for everybody.
 """
 
 import ipaddress
@@ -11,14 +11,14 @@ from ...transports.remote.server.answers import Scope
 from .guard import values_of
 
 HEADER = b"x-forwarded-for"
-MOST = 32  # addresses looked at in a header, from its end
+MOST = 32  # addresses read in a header, from its end
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class TrustedProxies:
-    """The networks of one's own proxies; nobody else's `X-Forwarded-For` is read."""
+    """The networks of trusted proxies; `X-Forwarded-For` from other addresses is ignored."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         self._networks = [_network(written) for written in networks]
@@ -27,18 +27,18 @@ class TrustedProxies:
         return bool(self._networks)
 
     def trusts(self, host: str) -> bool:
-        """Whether an address is one of a trusted proxy."""
+        """Whether an address belongs to a trusted proxy."""
         address = _address(host)
         return address is not None and any(address in network for network in self._networks)
 
     def seen_through(self, scope: Scope) -> Scope:
-        """The request with its client's address, where one of our proxies has passed it on."""
+        """The request with its client's address, if a trusted proxy has passed it on."""
         peer = scope.get("client")
         if not peer or not self.trusts(peer[0]):
             return scope
         hops = [hop for value in values_of(scope, HEADER) for hop in value.split(",")][-MOST:]
         found = peer[0]
-        for hop in reversed(hops):  # the last that is not ours is the one that our proxy saw
+        for hop in reversed(hops):  # the last address that is not a proxy of ours is the one that our proxy saw
             address = _address(hop.strip())
             if address is None:
                 break
@@ -56,7 +56,7 @@ def _network(written: str) -> Network:
 
 
 def _address(written: str) -> Address | None:
-    """An address as proxies write it: some add a port, or brackets."""
+    """An address in a proxy's notation, perhaps with a port or brackets."""
     host = written
     if host.startswith("["):
         host = host[1:].partition("]")[0]

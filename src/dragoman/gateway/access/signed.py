@@ -1,8 +1,8 @@
-"""Tokens that somebody else signed (JWT, as OIDC providers issue them), checked against their public keys.
+"""Checks tokens signed by an issuer (JWT, as from OIDC providers) against its public keys.
 
-Only asymmetric algorithms are known here: a public key can then never be taken for a shared secret.  A key is for
-the algorithm it names, or for those of its kind, whatever a token says.  Issuer, audience and expiry have to be
-there and have to be right.  Keys are looked at again and again: one that is gone lets nobody in.
+Only asymmetric algorithms are accepted, so a public key can never serve as a shared secret.  A key is used for the
+algorithm it names, or for those of its type, whatever a token says.  Issuer, audience and expiry are required and
+checked.  Keys are fetched again regularly; a removed key admits nobody.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from .tokens import is_name
 
 log = logging.getLogger("dragoman")
 
-# Which algorithms a kind of key, or a curve, is for.  None of them takes a shared secret.
+# The algorithms of each key type or curve.  None of them uses a shared secret.
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     "P-256": ("ES256",),
@@ -36,17 +36,17 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "Ed448": ("EdDSA",),
 }
 ADMIN = "dragoman.admin"  # in the claim `scope`
-REFRESH = 300.0  # seconds after which the keys at an address are looked at again
-FETCH_EVERY = 30.0  # seconds at least between two looks at an address
-KEPT = 3600.0  # seconds keys count that can no longer be looked at
+REFRESH = 300.0  # seconds after which the keys at an address are fetched again
+FETCH_EVERY = 30.0  # the least seconds between two fetches
+KEPT = 3600.0  # seconds for which known keys count if they cannot be fetched
 FETCH_TIMEOUT = 5.0
 MAX_KEYS = 1024 * 1024  # bytes
 MAX_TOKEN = 16 * 1024
-LEEWAY = 30  # seconds two clocks may differ
+LEEWAY = 30  # seconds by which clocks may differ
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Keys are where the operator said, and nowhere that place points to, over http perhaps."""
+    """Follows no redirects: keys come only from the address that the operator gave."""
 
     def redirect_request(self, *_: object) -> None:
         return None
@@ -60,12 +60,12 @@ class Key(Struct, frozen=True):
 
     public: Any
     algorithms: tuple[str, ...]
-    data: bytes  # as its issuer writes it
+    data: bytes  # the issuer's own JSON
 
 
 @dataclass(frozen=True)
 class SignedBy:
-    """What let somebody in: a key of an issuer.  Its keys change; whom it names by one is the same by the next."""
+    """The key of an issuer that admitted a client; a principal stays the same when the issuer changes its key."""
 
     issuer: str
     key: bytes = field(compare=False)
@@ -93,7 +93,7 @@ class SignedTokens:
             self._read()
 
     async def principal(self, token: str) -> Principal | None:
-        """Whom a token names; None for one that is not good."""
+        """The principal that a token names; None for an invalid one."""
         if token.count(".") != 2 or len(token) > MAX_TOKEN:
             return None
         try:
@@ -120,13 +120,13 @@ class SignedTokens:
         return Principal(claims["sub"], scopes, SignedBy(self._issuer, key.data), float(claims["exp"]) + LEEWAY)
 
     def still_holds(self, via: object) -> bool:
-        """Whether the key somebody was let in by still counts."""
+        """Whether the key that admitted a client is still valid."""
         if not isinstance(via, SignedBy):
             return False
         return time.monotonic() - self._read_at < KEPT and any(key.data == via.key for key in self._keys.values())
 
     async def refresh(self, wanted: str | None = None) -> None:
-        """Look at the keys again where it is time to, or where one is wanted that is not known."""
+        """Fetch the keys again if they are due or the wanted key is unknown."""
         async with self._looking:
             if not self._is_due(wanted):
                 return
@@ -136,7 +136,7 @@ class SignedTokens:
             except Error as exc:
                 log.error("%s", exc)
                 if not self._is_remote:
-                    self._keys = {}  # without the file nobody is admitted by it
+                    self._keys = {}  # without the file, its keys admit nobody
 
     def _is_due(self, wanted: str | None) -> bool:
         if not self._is_remote:
@@ -169,14 +169,14 @@ class SignedTokens:
             keys = {str(entry.get("kid") or ""): self._made(entry) for entry in found}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, self._jwt.PyJWTError) as exc:
             if isinstance(exc, urllib.error.HTTPError):
-                exc.close()  # it holds the connection
+                exc.close()  # it owns the connection
             raise Error(f"the keys at {self._place} cannot be read: {exc}") from None
         if len(keys) != len(found):
             raise Error(f"the keys at {self._place} cannot be read: two of them have the same name")
         self._keys, self._read_at = keys, time.monotonic()
 
     def _made(self, entry: Document) -> Key:
-        """A key for the algorithm it says it is for, or for those its kind allows."""
+        """A key for the algorithm that it names, or for those of its type."""
         allowed = ALGORITHMS["RSA" if entry["kty"] == "RSA" else string(entry["crv"])]
         named = entry.get("alg")
         algorithms = allowed if named is None else tuple(name for name in allowed if name == named)
@@ -185,7 +185,7 @@ class SignedTokens:
 
 
 def _is_for_signing(entry: Document) -> bool:
-    """Whether a key is one to check signatures with, of a kind that is known here."""
+    """Whether a key is a signature key of a known type."""
     kind = entry.get("crv") if entry.get("kty") != "RSA" else "RSA"
     uses = entry.get("key_ops", ["verify"])
     verifies = isinstance(uses, list | str) and "verify" in uses

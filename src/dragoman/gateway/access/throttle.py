@@ -1,4 +1,4 @@
-"""A client that fails too often has to wait, and no other client: this slows down guessing and nonsense."""
+"""Makes a client that fails too often wait, and no other client; this slows down guessing and nonsense."""
 
 import time
 from collections import OrderedDict
@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-FAILURES = 20  # within a window, before one has to wait
+FAILURES = 20  # failures within a window before a client has to wait
 WINDOW = 60.0  # seconds
-MAX_SOURCES = 10_000  # remembered; of more the one that has been quiet longest is forgotten
+MAX_SOURCES = 10_000  # remembered sources; the one without failures for longest is dropped
 
 
 class _Source(Struct):
@@ -17,7 +17,7 @@ class _Source(Struct):
 
 
 class Throttle:
-    """Counts failures by where they come from: an address, the name of a token."""
+    """Counts failures by source: an address or the name of a token."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Throttle:
         self._sources: OrderedDict[str, _Source] = OrderedDict()
 
     def wait(self, source: str) -> float:
-        """How many seconds a source has to wait before it is listened to; 0: none."""
+        """The seconds that a source has to wait; 0 if none."""
         found = self._sources.get(source)
         if found is None or found.failures < self._failures:
             return 0.0
@@ -45,11 +45,11 @@ class Throttle:
             found = _Source(0, now)
         found.failures += 1
         if found.failures == self._failures:
-            found.since = now  # the wait counts from here
+            found.since = now  # the wait begins here
         self._sources[source] = found
         if len(self._sources) > self._most:
             self._sources.popitem(last=False)
 
     def forget(self, source: str) -> None:
-        """A source that is gone is no longer counted."""
+        """Remove a source that is gone."""
         self._sources.pop(source, None)

@@ -1,8 +1,8 @@
 """Bearer tokens and the principals that they admit.
 
-A token file holds no token, only hashes: its readers cannot log in with it.  It is looked at again whenever it
-changes, so what is revoked there is refused from the next request on; live connections ask `still_holds`.  What a
-token may do is written here and nowhere else: a client cannot say it for itself.
+A token file contains only hashes, so its readers cannot log in with it.  It is reread whenever it changes: a
+revoked token is refused from the next request on, and live connections ask `still_holds`.  The rights of a token
+come from this file alone; a client cannot claim them itself.
 """
 
 import hashlib
@@ -22,19 +22,19 @@ from ...host.disk import replace
 
 Scope = Literal["use", "admin"]
 
-PREFIX = "dgm_"  # a token that leaked is known for one, by whoever scans for such things
+PREFIX = "dgm_"  # secret scanners recognise leaked tokens by it
 BYTES = 32
 MAX_NAME = 256  # characters of a principal's name
-MAX_TOKEN = 512  # characters of what somebody presents; a longer one is not even hashed
+MAX_TOKEN = 512  # characters of a presented token; a longer one is not even hashed
 
 
 def is_name(name: object) -> bool:
-    """Whether a principal can be called this: some letters, all of which can be seen."""
+    """Whether this can be a principal's name: visible characters only, and at least one."""
     return isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable() and name.strip() == name
 
 
 class TokenFileError(Error):
-    """A token file that cannot be used; nobody is let in by half of one."""
+    """The token file cannot be used; a partly readable one admits nobody."""
 
 
 class Grant(Struct, frozen=True):
@@ -55,7 +55,7 @@ class _File(Struct, forbid_unknown_fields=True):
 
 
 class TokenFile:
-    """The tokens of a gateway, read anew whenever the file has changed."""
+    """The tokens of a gateway, reread whenever the file has changed."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -64,7 +64,7 @@ class TokenFile:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look whether the file has changed; one that is gone lets nobody in any more."""
+        """Reread the file if it has changed; a missing file admits nobody."""
         try:
             found = self.path.stat()
             seen = (found.st_mtime_ns, found.st_ino, found.st_size)
@@ -89,7 +89,7 @@ class TokenFile:
         self._seen = seen
 
     def grant(self, token: str) -> Grant | None:
-        """What somebody who presents a token may do; None for one that is not, or no longer, good."""
+        """The rights of a presented token; None if it is not, or no longer, valid."""
         if not token or len(token) > MAX_TOKEN:
             return None
         digest = _hashed(token)
@@ -99,7 +99,7 @@ class TokenFile:
         return found if found.is_good(time.time()) else None
 
     def still_holds(self, grant: Grant) -> bool:
-        """Whether a token that was good is still the same."""
+        """Whether a token that was valid is unchanged."""
         return self._grants.get(grant.sha256) == grant and grant.is_good(time.time())
 
     @property
@@ -114,7 +114,7 @@ def add_token(
     scopes: Sequence[Scope] = ("use",),
     expires: float | None = None,
 ) -> str:
-    """Make a token and add it to a file, which is made if need be; gives the token, which is nowhere else."""
+    """Create a token and add it to a file, which is created if missing; returns the token, which is not stored."""
     if not name.strip() or not is_name(principal):
         raise TokenFileError("a token needs a name and a principal of visible characters")
     file = Path(path)
@@ -127,7 +127,7 @@ def add_token(
 
 
 def revoke_token(path: str | os.PathLike[str], name: str) -> None:
-    """Take a token out of a file."""
+    """Remove a token from a file."""
     file = Path(path)
     grants = TokenFile(file).grants
     kept = [grant for grant in grants if grant.name != name]
@@ -141,6 +141,6 @@ def _hashed(token: str) -> str:
 
 
 def _write(path: Path, grants: list[Grant]) -> None:
-    """Replace the file as a whole: a gateway that looks at it meanwhile sees the old one or the new one."""
+    """Replace the file in one step: a gateway that reads it meanwhile sees the old or the new one."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace(path, msgspec.json.format(msgspec.json.encode(_File(grants)), indent=2))

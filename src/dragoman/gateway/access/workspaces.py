@@ -1,4 +1,4 @@
-"""Where the sessions of each principal may be: directories that are opened beneath the one `--workspace` names."""
+"""The directories for each principal's sessions, opened beneath the one that `--workspace` names."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from ...host.files.errors import FileRefused
 from ...host.files.paths import checked_name, open_beneath
 
 PRINCIPAL = "{principal}"
-FORBIDDEN = ("/", "\\", "\0")  # in the name of a principal, where it becomes a directory
+FORBIDDEN = ("/", "\\", "\0")  # characters of a principal's name that becomes a directory
 
 
 class Workspaces:
-    """All principals' directories; `pattern` is a path in which `{principal}` stands for each one's name.
+    """All principals' directories; `pattern` is a path in which `{principal}` stands for the principal's name.
 
-    `hold` opens what is above the first `{principal}`, through links; from then on it is known by its descriptor.
-    Without a pattern sessions may be anywhere.
+    `hold` opens the directory above the first `{principal}`, through links; from then on its descriptor is used.
+    Without a pattern, sessions may be anywhere.
     """
 
     def __init__(self, pattern: str | None) -> None:
@@ -38,18 +38,18 @@ class Workspaces:
 
     @property
     def real_pattern(self) -> str:
-        """The pattern with its beginning as it really is; to be asked while it is held."""
+        """The pattern with its real beginning; valid while it is held."""
         assert self._top
         return "/".join((self._top.path.rstrip("/"), *self._below))
 
     @property
     def top(self) -> str:
-        """The directory that all workspaces are in; to be asked while it is held."""
+        """The directory that contains all workspaces; valid while it is held."""
         assert self._top
         return self._top.path
 
     def hold(self) -> None:
-        """Open the directory that all workspaces are in; it is made where each principal has their own in it."""
+        """Open the directory that contains all workspaces; it is created if each principal has its own."""
         if self.pattern is None or self._top:
             return
         try:
@@ -65,7 +65,7 @@ class Workspaces:
             self._top = None
 
     def root(self, principal: str) -> Place:
-        """A principal's own directory, which is made if need be, for the caller to close; raises InvalidParams."""
+        """A principal's own directory, created if missing, for the caller to close; raises InvalidParams."""
         if self._top is None:
             raise InternalError("there is no workspace")
         if not self._below:
@@ -86,7 +86,7 @@ class Workspaces:
     def open(self, principal: str, path: str, named: str = "") -> Place:
         """A directory in a principal's workspace, for the caller to close; raises InvalidParams.
 
-        `named`: the path that its client knows it by.
+        `named`: the path that its client uses.
         """
         if "\0" in path or not os.path.isabs(path):
             raise InvalidParams(f"not an absolute path: {path!r}")
@@ -99,9 +99,9 @@ class Workspaces:
             raise InvalidParams(f"there is no directory {path!r}: {exc.strerror}") from exc
 
     def settle(self, found: dict[str, Raw], principal: str) -> str:
-        """Look at the directories that a session is to be opened with; gives its cwd as the client named it.
+        """Check the directories of a new session; returns its cwd as the client named it.
 
-        In `found` they get their real paths, which are the same in an agent's sandbox.  Raises InvalidParams.
+        In `found`, they get their real paths, which are the same in an agent's sandbox.  Raises InvalidParams.
         """
         asked = directories_of(found)
         if self.pattern is None:
@@ -125,7 +125,7 @@ class _Directories(Struct, rename="camel"):
 
 
 def directories_of(found: Mapping[str, Raw]) -> list[str]:
-    """The directories a session is opened with, its cwd first; raises InvalidParams."""
+    """The directories of a session, its cwd first; raises InvalidParams."""
     try:
         asked = msgspec.json.decode(msgspec.json.encode(found), type=_Directories)
     except msgspec.DecodeError as exc:
@@ -144,7 +144,7 @@ def _opened(root: Place, path: str) -> Place:
 
 
 def _entered(parent: int, name: str) -> int:
-    """A directory of one that is closed then; it is made if need be."""
+    """Open a directory in another one, which is closed then; it is created if missing."""
     try:
         with suppress(FileExistsError):
             os.mkdir(name, mode=0o700, dir_fd=parent)
@@ -154,9 +154,9 @@ def _entered(parent: int, name: str) -> int:
 
 
 def _can_be_a_name(principal: str) -> bool:
-    """Whether a principal can have a directory: two of them never have the same one."""
+    """Whether a principal's name can be a directory, so that two principals never share one."""
     try:
-        principal.encode()  # a lone surrogate may stand for a byte of another's name
+        principal.encode()  # a lone surrogate may stand for a byte of another principal's name
     except UnicodeEncodeError:
         return False
     return bool(principal) and not principal.startswith(".") and not any(sign in principal for sign in FORBIDDEN)

@@ -1,1 +1,1 @@
-"""The agents' processes, and what each of them is told of its clients."""
+"""The agents' processes and their messages."""

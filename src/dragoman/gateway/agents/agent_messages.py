@@ -1,7 +1,7 @@
 """Routes the messages of an agent's process to their session, or to the process's clients.
 
-Files and terminals are lent by a `Host` on this machine, or asked of the client that owns the workspace; everything
-else an agent asks is asked of a session, or of the process's `Audience`.
+A `Host` on this machine lends files and terminals, or the client that owns the workspace does.  An agent's other
+requests go to a session or to the process's `Audience`.
 """
 
 import contextlib
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 LENT = ("fs/", "terminal/", "_dragoman/fs/", "_dragoman/terminal/")
 PERMISSION, ELICITATION = "session/request_permission", "elicitation/create"
 COMPLETED = "elicitation/complete"
-TOOL_CALL = b'"tool_call'  # what an update of a call has in it
+TOOL_CALL = b'"tool_call'  # bytes that an update of a tool call contains
 
 
 class AgentMessages:
-    """Answers and hears one agent's process."""
+    """Handles the messages of one agent's process."""
 
     def __init__(self, process: "Upstream") -> None:
         self._process = process
         self._early: EarlyUpdates[dict[str, Raw]] = EarlyUpdates()
 
     def attach(self) -> None:
-        """Take over what the process says from now on."""
+        """Handle the messages of the process from now on."""
         requests = Relayed(self._requests(), self._unknown)
         self._process.connection.answer_with(requests, Relayed(self._notifications(), self._unknown_note))
 
     def early(self, id: str) -> list[dict[str, Raw]]:
-        """What the agent told of a session before it had said that there is one."""
+        """The updates that the agent sent for a session before its id was known."""
         return self._early.take(id)
 
     def _notifications(self) -> dict[str, Method]:
@@ -56,7 +56,7 @@ class AgentMessages:
         return {name: _note(name, handler) for name, handler in known.items()}
 
     def _unknown_note(self, name: str) -> Method:
-        """Whatever else the agent tells: the session it is about, or all clients."""
+        """Pass any other notification to its session, or to all clients."""
 
         def tell(params: Raw) -> None:
             id = _session_of(params)
@@ -91,7 +91,7 @@ class AgentMessages:
         )
 
     async def _asked(self, params: Raw) -> Raw:
-        """Put the agent's own question to people, as it is; the host then takes their yes for what it showed."""
+        """Pass the agent's own question to people unchanged; the host counts their yes for what it showed."""
         found = members(params)
         answer = await self._party(found).asked(PERMISSION, found)
         if self._process.host is None:
@@ -105,7 +105,7 @@ class AgentMessages:
         return answer if taken is response else raw(taken)
 
     async def _elicited(self, params: Raw) -> Raw:
-        """A question to the user: of a session, or of the request of a client."""
+        """Pass on a question to the user, from a session or from a client's request."""
         found = members(params)
         if "sessionId" not in found:
             return await self._process.audience.asked(self._process.connection, ELICITATION, params)
@@ -115,7 +115,7 @@ class AgentMessages:
         return await party.asked(ELICITATION, found)
 
     def _unknown(self, name: str) -> Method:
-        """Whatever else the agent asks: of the client that owns the workspace, a session's, or any of its own."""
+        """Pass on any other request: to the client that owns the workspace, one of the session, or any client."""
 
         async def relay(params: Raw) -> Raw:
             id = _session_of(params)
@@ -137,7 +137,7 @@ class AgentMessages:
         return party
 
     async def ask_for_host(self, question: Question) -> str | None:
-        """Have the people at a session decide on something the host was asked to do."""
+        """Let the people at a session decide on an operation of the host."""
         party = self._process.parties.get(question.session_id)
         if party is None:
             return None
@@ -150,5 +150,5 @@ def _note(name: str, handler: Callable[[Raw], None]) -> Method:
 
 
 def _session_of(params: Raw) -> str | None:
-    """The session a message is about, whatever it looks like; None for one that is about none."""
+    """The session in the params of a message of any form; None if it names none."""
     return text(optional({"params": params}, "params"), "sessionId")

@@ -1,4 +1,4 @@
-"""The clients that an agent's process was started for, for messages that belong to no session.
+"""The clients of an agent's process, for messages that belong to no session.
 
 The agent's own requests go to the client with the latest request, its notifications go to all of them.
 """
@@ -15,19 +15,19 @@ from ...events import Method
 from ...proxy.relaying import relayed
 from ..log.records import changed, optional
 
-REMEMBERED = 256  # pages that people were sent to, by the ids of the questions
+REMEMBERED = 256  # open pages, by the ids of their questions
 
 NO_CLIENT = {"kind": "no_client"}
 
 
 class Audience:
-    """Of one agent's process; `elicited` says who is told that a page has been dealt with."""
+    """The clients of one agent's process; `elicited` remembers who is told when a page is completed."""
 
     def __init__(self) -> None:
         self._clients: dict[Connection, None] = {}
         self._asking: dict[
             int, IncomingRequest
-        ] = {}  # what the agent has to answer, and the request of a client behind it
+        ] = {}  # the agent's unanswered requests, with the clients' requests behind them
         self.elicited: dict[str, Callable[[str, Raw], None]] = {}
 
     def join(self, client: Connection) -> None:
@@ -38,23 +38,23 @@ class Audience:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the agent has to answer a client."""
+        """Whether a client waits for an answer of the agent."""
         return bool(self._asking)
 
     def __len__(self) -> int:
         return len(self._clients)
 
     def expects(self, id: int, request: IncomingRequest | None) -> None:
-        """A client's request has gone to the agent under this id."""
+        """Note that a client's request went to the agent under this id."""
         if request:
             self._asking[id] = request
 
     def has(self, id: int) -> None:
-        """The agent has answered a request."""
+        """Note that the agent has answered a request."""
         self._asking.pop(id, None)
 
     async def asked(self, agent: Connection, name: str, params: Raw) -> Raw:
-        """Have a client answer what the agent asks."""
+        """Pass a request of the agent to a client."""
         found = optional({"params": params}, "params")
         client = self._current()
         about = found.get("requestId")
@@ -69,18 +69,18 @@ class Audience:
         return answer
 
     def tell(self, name: str, params: Raw) -> None:
-        """Tell every client what the agent tells."""
+        """Pass a notification of the agent to every client."""
         for client in list(self._clients):
             client_teller(client)(name, params)
 
     def remember(self, elicitation: Raw, tell: Callable[[str, Raw], None]) -> None:
-        """Somebody is sent to a page; the oldest of many such is forgotten."""
+        """Note a page that somebody was asked to open; the oldest of too many is dropped."""
         self.elicited[bytes(elicitation).decode()] = tell
         if len(self.elicited) > REMEMBERED:
             del self.elicited[next(iter(self.elicited))]
 
     def completed(self, name: str, params: Raw) -> None:
-        """Somebody has dealt with a page: who was asked to is told."""
+        """Tell the asked client that a page was completed."""
         id = optional({"params": params}, "params").get("elicitationId", Raw(b""))
         tell = self.elicited.pop(bytes(id).decode(), self.tell)
         tell(name, params)
@@ -98,13 +98,13 @@ class Audience:
 
 
 def client_teller(client: Connection) -> Callable[[str, Raw], None]:
-    """What tells a client something, if it is still there."""
+    """A function that notifies a client if it is still connected."""
 
     def tell(name: str, params: Raw) -> None:
         if client.closed is None:
             try:
                 client.note(Method(name, Raw, is_request=False), params)
             except Error:
-                client.hang_up()  # it does not take what it is sent
+                client.hang_up()  # it does not read its messages
 
     return tell

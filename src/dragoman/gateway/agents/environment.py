@@ -1,8 +1,9 @@
-"""Which variables of the gateway's environment an agent's process gets: not those that are the gateway's own.
+"""The environment of an agent's process: the gateway's, without the gateway's own variables.
 
 A variable is the gateway's own by its name (of Dragoman, of the service manager, of the export of traces) or by its
-value (a token of a gateway, the path of a file that only the gateway reads), whatever its name is.  An operator who
-wants more names those that agents do get (`--pass-env`).  What an agent's own settings name reaches it in any case.
+value (a token of a gateway, the path of a file that only the gateway reads), whatever its name is.  An operator
+can list the only further variables that agents get (`--pass-env`).  Variables in an agent's own settings always reach
+it.
 """
 
 import os

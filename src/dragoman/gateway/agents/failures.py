@@ -1,4 +1,4 @@
-"""Agents that fail again and again: how long the next start of one has to wait, for the principal whose it is."""
+"""Delays the next start of an agent that fails repeatedly, for each principal."""
 
 import math
 import time
@@ -9,8 +9,8 @@ from msgspec import Struct
 from ...errors import Overloaded
 from ..access.principals import PerPrincipal, PrincipalName
 
-LONGEST = 60.0  # seconds that a start has to wait
-FORGOTTEN = 300.0  # seconds without a failure after which those before it do not count
+LONGEST = 60.0  # the longest wait before a start, in seconds
+FORGOTTEN = 300.0  # seconds without a failure after which earlier failures do not count
 
 
 class _Failures(Struct):
@@ -19,14 +19,14 @@ class _Failures(Struct):
 
 
 class AgentFailures:
-    """Counts failures of agents by principal; `free` of them cost nothing, then each doubles the pause."""
+    """Counts failures of agents by principal; after `free` failures, each further one doubles the pause."""
 
     def __init__(self, free: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
         self._free, self._clock = free, clock
         self._found: PerPrincipal[str, _Failures] = PerPrincipal()
 
     def add(self, principal: PrincipalName, agent: str) -> None:
-        """An agent did not start, ended by itself, or had to be ended."""
+        """Note that an agent did not start, ended by itself, or had to be killed."""
         now = self._clock()
         found = self._found.find(principal, agent)
         if found is None or now - found.last > FORGOTTEN:
@@ -55,13 +55,13 @@ class AgentFailures:
         return found.count if found else 0
 
     def forget(self, agent: str) -> None:
-        """Whoever runs the gateway has mended an agent."""
+        """Clear an agent's failures after the operator has repaired it."""
         for principal, name, _ in self._found.entries():
             if name == agent:
                 self._found.drop(principal, name)
 
     def tidy(self) -> None:
-        """Forget what is long ago."""
+        """Drop old failures."""
         now = self._clock()
         for principal, name, found in self._found.entries():
             if now - found.last > FORGOTTEN:

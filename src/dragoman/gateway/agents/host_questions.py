@@ -1,4 +1,4 @@
-"""Questions of the host as an agent would put them: what people at a session are asked, and what they chose."""
+"""The host's questions in the form of an agent's permission requests, and people's answers."""
 
 import hashlib
 
@@ -15,7 +15,7 @@ MAX_TITLE = 200  # characters
 
 
 def permission_request(question: Question) -> Document:
-    """The params of `session/request_permission`; the call has an id of its own for each thing that is asked."""
+    """The params of `session/request_permission`; each question gets its own tool call id."""
     kinds = {True: "allow_once", False: "reject_once"}
     shown = "\n".join((question.text, *question.warnings, question.detail)).strip()
     return {
@@ -26,7 +26,7 @@ def permission_request(question: Question) -> Document:
             **_described(question),
             "content": [{"type": "content", "content": {"type": "text", "text": shown}}],
         },
-        # To deny a whole turn is to cancel it, which every client can do by itself.
+        # Denying a whole turn means cancelling it, which every client can do by itself.
         "options": [
             {
                 "optionId": option.id,
@@ -40,20 +40,20 @@ def permission_request(question: Question) -> Document:
 
 
 def answer_of(answer: Raw) -> str | None:
-    """The id of the option that was chosen; None for none."""
+    """The id of the chosen option, or None."""
     outcome = codec.decode(answer, s.RequestPermissionResponse).outcome
     return outcome.option_id if isinstance(outcome, s.SelectedPermissionOutcome) else None
 
 
 def _title(question: Question) -> str:
-    """What is asked, with what it is about: logs and small screens show nothing else."""
+    """The question with its subject, because logs and small screens show nothing else."""
     about = question.text.partition("\n")[0]
     title = f"{question.title.rstrip('?')}: {about}" if about else question.title
     return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 1]}…"
 
 
 def _described(question: Question) -> Document:
-    """The operation as a tool call has it."""
+    """The operation as the content of a tool call."""
     match operation := question.operation:
         case Execute():
             return {"kind": "execute", "rawInput": {"command": shown_command(operation.argv), "cwd": operation.cwd}}

@@ -1,9 +1,9 @@
-"""MCP servers in clients, as the agents behind a gateway reach them: `mcp/…`, in both generations of the draft.
+"""MCP servers in clients, for the agents behind a gateway: `mcp/…`, in both generations of the draft.
 
-A server is a session's, and is known there by its name: a client that comes back may have it under another id.  An
-agent's process serves several clients, so it is told ids that no two servers share; a client hears its own.
-In the first generation an agent opens connections to a server, over which either side speaks; in the second it
-names the server in each request, and hears of the request while that is open.
+A server belongs to a session and is known there by its name, because a client that reconnects may use another id.
+An agent's process serves several clients, so it gets ids that no two servers share; a client gets its own ids.  In
+the first generation, an agent opens connections to a server, over which both sides send.  In the second, it names
+the server in each request, and gets messages about the request while that is open.
 """
 
 import hashlib
@@ -32,11 +32,11 @@ ID_LENGTH = 24
 
 
 class Line(Struct, eq=False):
-    """A connection of the first generation: what the agent calls it, and what the client."""
+    """A connection of the first generation, with the agent's id and the client's id."""
 
     agent: "Upstream"
     of_agent: str
-    lines: "dict[str, Line]"  # of the agent's process, by what it calls them
+    lines: "dict[str, Line]"  # connections of the agent's process, by its ids
     client: "ClientServers"
     of_client: str
     session: "Served"
@@ -49,13 +49,13 @@ class _Entry(Struct, rename="camel"):
 
 
 def _in_client(servers: Sequence[Raw]) -> "list[tuple[int, str, str]]":
-    """Where in a list of MCP servers those in the client are, by what name, and what the client calls them."""
+    """The positions, names and clients' ids of the servers in the client, in a list of MCP servers."""
     found, known = [], Counter[str]()
     for position, server in enumerate(servers):
         try:
             entry = msgspec.json.decode(server, type=_Entry)
         except msgspec.DecodeError:
-            continue  # no server that a client has; the agent says what it is
+            continue  # not a server in a client; the agent reports its fault
         if entry.type == "acp":
             known[entry.name] += 1
             name = entry.name if known[entry.name] == 1 else f"{entry.name}\n{known[entry.name]}"
@@ -71,30 +71,30 @@ def _listed(found: dict[str, Raw]) -> list[Raw]:
 
 
 class ServerProvider(Protocol):
-    """A client that is connected, with its servers."""
+    """A connected client with its servers."""
 
     connection: Connection
     servers: "ClientServers"
 
 
 class SessionServers:
-    """The servers of one session, and who has them."""
+    """The servers of one session, and the clients that have them."""
 
     def __init__(self, session: str, facts: SessionFacts) -> None:
         self._session, self._facts = session, facts
         self._offers: dict[ServerProvider, dict[str, str]] = {}
 
     def offer(self, client: ServerProvider, found: dict[str, Raw]) -> None:
-        """A client opens the session, with these servers of its own among others."""
+        """Note that a client opens the session with these servers."""
         if own := {name: id for _, name, id in _in_client(_listed(found))}:
             self._offers[client] = own
 
     def withdraw(self, client: ServerProvider) -> None:
-        """A client is no longer at the session."""
+        """Note that a client has left the session."""
         self._offers.pop(client, None)
 
     def told(self) -> dict[str, Raw]:
-        """The servers that the session was opened with, in the form for the agent."""
+        """The servers of the session, in the form for the agent."""
         opening = members(self._facts.opening)
         servers = _listed(opening)
         if not (own := _in_client(servers)):
@@ -104,11 +104,11 @@ class SessionServers:
         return {**opening, "mcpServers": raw(servers)}
 
     def aliases(self) -> list[str]:
-        """What the agent knows the servers by."""
+        """The agent's ids of the servers."""
         return [self._alias(name) for _, name, _ in _in_client(_listed(members(self._facts.opening)))]
 
     def find(self, alias: str, lesser: Collection[ServerProvider]) -> tuple[ServerProvider, str] | None:
-        """The last client that came with a server, other than the `lesser`; and what it calls the server."""
+        """The latest client with a server, preferably not one of the `lesser`, and its id of the server."""
         for client, own in reversed(self._offers.items()):
             if client in lesser or client.connection.closed:
                 continue
@@ -118,24 +118,24 @@ class SessionServers:
         return None
 
     def _alias(self, name: str) -> str:
-        """An id that is the same whenever the agent is started, and nobody else's."""
+        """A unique id that stays the same whenever the agent is started."""
         return "mcp_" + hashlib.sha256(f"{self._session}\n{name}".encode()).hexdigest()[:ID_LENGTH]
 
 
 class ClientServers:
-    """The servers in one client: passes on to it, and from it, what concerns them."""
+    """The servers in one client: passes messages about them to it and from it."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._calls: dict[
             tuple[str, str], tuple[Upstream, str, Raw]
-        ] = {}  # by what the client calls server and request
-        self._lines: dict[str, Line] = {}  # by what the client calls them
+        ] = {}  # by the client's ids of server and request
+        self._lines: dict[str, Line] = {}  # by the client's ids
 
     # From an agent
 
     async def message(self, agent: "Upstream", found: dict[str, Raw], server: str) -> Raw:
-        """A request to a server, during which that may say more."""
+        """Send a request to a server, which may send messages about it until the answer."""
         alias, request = text(found, "serverId") or "", found.get("requestId", Raw(b"null"))
         shown = _free(text(found, "requestId") or "", lambda id: (server, id) in self._calls)
         named = {"serverId": raw(server)} | ({"requestId": raw(shown)} if "requestId" in found else {})
@@ -148,7 +148,7 @@ class ClientServers:
     async def connect(
         self, agent: "Upstream", lines: dict[str, Line], session: "Served", found: dict[str, Raw], server: str
     ) -> Raw:
-        """Open a connection to a server of a session's."""
+        """Open a connection to a server of a session."""
         answer = members(await self.relay(agent, CONNECT, changed({**found, _key(found): raw(server)})))
         if (id := text(answer, "connectionId")) is None:
             raise InternalError("the client answered mcp/connect without a connectionId")
@@ -157,7 +157,7 @@ class ClientServers:
         return changed(answer, connectionId=line.of_agent)
 
     async def relay(self, agent: "Upstream", name: str, params: Raw) -> Raw:
-        """Ask the client, as whose request it is to cancel."""
+        """Send the client a request that can be cancelled."""
         try:
             answer: Raw = await relayed(agent.connection, self.connection, Method(name, Raw, Raw), params)
         except RpcError:
@@ -167,7 +167,7 @@ class ClientServers:
         return answer
 
     def end(self, line: Line, *, is_told: bool = True) -> None:
-        """A connection is no more; the client is told so, unless it knows."""
+        """Remove a connection, and tell the client unless it knows."""
         line.lines.pop(line.of_agent, None)
         if self._lines.get(line.of_client) is line:
             del self._lines[line.of_client]
@@ -178,11 +178,11 @@ class ClientServers:
     # From the client
 
     def line(self, found: dict[str, Raw]) -> Line | None:
-        """The connection that a message of the client's is for."""
+        """The connection that a message of the client names."""
         return self._lines.get(text(found, "connectionId") or "")
 
     def tell(self, params: Raw) -> None:
-        """Pass on what a server says by itself; what nobody waits for any more is for nobody."""
+        """Pass on a message of a server; messages about ended requests are dropped."""
         found = optional({"params": params}, "params")
         if line := self.line(found):
             line.agent.note(MESSAGE, changed(found, connectionId=line.of_agent))
@@ -193,7 +193,7 @@ class ClientServers:
             agent.note(MESSAGE, changed(found, serverId=alias, requestId=request))
 
     def leave(self) -> None:
-        """The client is gone, and its connections with it."""
+        """End the connections of a client that has disconnected."""
         for line in list(self._lines.values()):
             self.end(line, is_told=False)
 
@@ -202,26 +202,26 @@ Ask = Callable[[ClientServers, str], Work[Raw]]
 
 
 class AskedClients(Protocol):
-    """The clients of a session, as its agent asks them."""
+    """The clients of a session, for requests of its agent."""
 
     async def lent(self, method: str, params: dict[str, Raw]) -> Raw:
         """Ask the client that owns the workspace for its files and terminals."""
 
     async def requested(self, method: str, params: dict[str, Raw]) -> Raw:
-        """Ask a client what only the agent and it know."""
+        """Pass on a request that only the agent and a client understand."""
 
     async def served(self, alias: str, ask: Ask) -> Raw:
-        """Have a client asked that has a server, once there is one."""
+        """Send a request to a client that has a server, once one is connected."""
 
     async def in_turn(self, client: Connection, asking: Work[Raw]) -> Raw:
-        """Ask a client once it has been told what was told before, and asked what was asked before."""
+        """Send a client a request after all earlier updates and requests."""
 
     def tell_client(self, client: Connection, name: str, params: Raw) -> None:
-        """Tell a client something once it has been told what was told before."""
+        """Send a client a notification after all earlier updates."""
 
 
 class Served(Protocol):
-    """A session, as its agent's servers need it."""
+    """The interface of a session for its agent's servers."""
 
     servers: SessionServers
 
@@ -230,19 +230,19 @@ class Served(Protocol):
 
 
 class AgentServers:
-    """The servers in clients that one agent's process knows: all that it asks them passes here."""
+    """The servers in clients for one agent's process: all its requests to them pass here."""
 
     def __init__(self, agent: "Upstream") -> None:
         self._agent = agent
-        self._sessions: dict[str, Served] = {}  # by what the agent calls the server
-        self._lines: dict[str, Line] = {}  # by what the agent calls them
+        self._sessions: dict[str, Served] = {}  # by the agent's id of the server
+        self._lines: dict[str, Line] = {}  # by the agent's ids
 
     def add(self, session: Served) -> None:
-        """The agent is told of a session with these servers."""
+        """Note that the agent opens a session with these servers."""
         self._sessions |= dict.fromkeys(session.servers.aliases(), session)
 
     def forget(self, session: Served) -> None:
-        """The agent no longer has a session; neither does it have connections to its servers."""
+        """Remove a session that the agent has closed, and the connections to its servers."""
         for alias in [alias for alias, whose in self._sessions.items() if whose is session]:
             del self._sessions[alias]
         for line in list(self._lines.values()):
@@ -250,12 +250,12 @@ class AgentServers:
                 line.client.end(line)
 
     def over(self) -> None:
-        """The agent is gone."""
+        """End everything after the agent has ended."""
         for session in list(self._sessions.values()):
             self.forget(session)
 
     def answers(self) -> dict[str, Method]:
-        """What is answered to the agent."""
+        """The handlers of the agent's requests."""
         known = {MESSAGE: self._message, CONNECT: self._connect, DISCONNECT: self._disconnect}
         return {name: Method(name, Raw, Raw, handler=handler) for name, handler in known.items()}
 
@@ -286,7 +286,7 @@ class AgentServers:
             line.client.end(line, is_told=False)
 
     def _session(self, found: dict[str, Raw]) -> tuple[str, Served]:
-        """What the agent calls a server, and whose it is."""
+        """The session and the name of a server, by the agent's id."""
         alias = text(found, _key(found)) or ""
         if (session := self._sessions.get(alias)) is None:
             raise McpServerUnavailable
@@ -303,7 +303,7 @@ class AgentServers:
         return line
 
     def tell(self, params: Raw) -> None:
-        """Pass on what the agent tells a server, in its place among the updates."""
+        """Pass a notification of the agent to a server, in its order among the updates."""
         found = optional({"params": params}, "params")
         if line := self._lines.get(text(found, "connectionId") or ""):
             line.session.clients.tell_client(
@@ -312,16 +312,16 @@ class AgentServers:
 
 
 def _key(found: dict[str, Raw]) -> str:
-    """Where a message names its server: a draft of the first generation calls it otherwise."""
+    """The server's id in a message; a draft of the first generation uses another member."""
     return "acpId" if "acpId" in found else "serverId"
 
 
 def _free(wanted: str, is_taken: Callable[[str], bool]) -> str:
-    """An id, or another where it is taken."""
+    """An id, or another one if it is taken."""
     while is_taken(wanted):
         wanted = secrets.token_hex(12)
     return wanted
 
 
 def _ignore(reply: Reply) -> None:
-    """Nobody waits for this answer."""
+    """Ignore an answer that nobody waits for."""

@@ -1,4 +1,4 @@
-"""The agents' processes: which run, and for whom; started when somebody needs one, ended when nobody does."""
+"""The agents' processes: started when a client needs one, ended when nobody does."""
 
 import asyncio
 import contextlib
@@ -27,14 +27,14 @@ from .upstream import Hosted, Upstream
 
 log = logging.getLogger("dragoman")
 
-IDLE = 60.0  # seconds an agent without sessions keeps running
+IDLE = 60.0  # seconds that an agent without sessions keeps running
 
-# What a process of a principal serves: an agent's name, what that was told of its clients, a session of its own.
+# The key of a principal's process: the agent's name, the introduction, and the session if it serves only one.
 Served = tuple[str, Introduction, str]
 
 
 class Processes:
-    """All of one gateway's; `errands` are what nobody waits for, `clock` tells how long nobody needed something."""
+    """All processes of one gateway; `errands` are background tasks, `clock` measures idle time."""
 
     def __init__(
         self,
@@ -56,22 +56,20 @@ class Processes:
         self.is_draining = False
         self.agents, self._workspaces, self._budget = agents, workspaces, budget
         self._metrics, self._errands = metrics, errands
-        self._shares: dict[Upstream, Share] = {}  # of the budget
-        self._died: PerPrincipal[Served, bool] = (
-            PerPrincipal()
-        )  # whose last process ended in the middle of something
+        self._shares: dict[Upstream, Share] = {}  # shares of the budget
+        self._died: PerPrincipal[Served, bool] = PerPrincipal()  # agents whose last process ended during work
         self._idle = Idleness(clock)
         self._locks = Locks()
         self.failures = AgentFailures(lambda: budget.limits.agent_failures, clock)
-        self.stopped: set[str] = set()  # agents that whoever runs the gateway wants not to run
+        self.stopped: set[str] = set()  # agents that the operator has stopped
         self._clock = clock
         self._isolations: dict[str, Isolation] = {}  # by agent
-        self._keeper = Keeper()  # of agents that are kept apart
-        self.hidden: Hidden | None = None  # from agents that are kept apart, where that is possible
-        self._sandbox = Sandbox()  # of commands; one for all agents, so that it is tried once
+        self._keeper = Keeper()  # the hidden paths for agents that are kept apart
+        self.hidden: Hidden | None = None  # hides paths from agents that are kept apart, if that is possible
+        self._sandbox = Sandbox()  # the sandbox of commands; one for all agents, so that it is tried once
 
     async def any(self, agent: str, principal: PrincipalName, introduction: Introduction) -> Upstream:
-        """The newest of a principal's agents that was told this of its clients; one is started if none runs."""
+        """A principal's newest process with this introduction; one is started if none runs."""
         for (name, told, _), upstream in reversed(self.running.of(principal).items()):
             if (name, told) == (agent, introduction) and upstream.is_alive:
                 return upstream
@@ -80,10 +78,10 @@ class Processes:
     async def get(
         self, agent: str, principal: PrincipalName, introduction: Introduction, session: str = ""
     ) -> Upstream:
-        """A running agent that was told this of its clients, started if need be; a session may have its own."""
+        """A running process with this introduction, started if necessary; a session may have its own."""
         served = agent, introduction, session if self.agents[agent].process_per == "session" else ""
         async with self._locks.hold((principal, served)):
-            self._idle.used((principal, served))  # what it is needed for has no party yet
+            self._idle.used((principal, served))  # the session that needs it is not attached yet
             found = self.running.find(principal, served)
             return found if found and found.is_alive else await self._start(principal, served)
 
@@ -119,9 +117,9 @@ class Processes:
         return upstream
 
     async def _room(self, principal: PrincipalName) -> Share:
-        """Room for one more process, made by ending one that nobody needs just now if there is none.
+        """Make room for one more process, if necessary by ending one that is idle.
 
-        That is one without sessions, or else one whose sessions are all idle: they go on in another one.
+        That is one without sessions, or one whose sessions are all idle: they continue in another process.
         """
         while limit := self._budget.reached("processes", principal):
             is_anybodys = limit == "processes"
@@ -134,7 +132,7 @@ class Processes:
         return self._budget.take("processes", principal)
 
     def _hiding(self, hosted: Hosted, principal: PrincipalName) -> Hiding | None:
-        """What hides the gateway's own from an agent that is kept apart, and what is other principals'."""
+        """Hides the gateway's own files and other principals' workspaces from an agent that is kept apart."""
         if self.hidden is None or not hosted.apart:
             return None
         if not self._workspaces.is_per_principal:
@@ -145,14 +143,14 @@ class Processes:
     def _way_to(
         self, agent: str, principal: PrincipalName, hiding: Hiding | None
     ) -> AbstractAsyncContextManager[Transport]:
-        """What starts or reaches an agent."""
+        """A context manager that starts or reaches an agent."""
         hosted = self.agents[agent]
         if hiding and isinstance(hosted.target, Sequence) and not isinstance(hosted.target, str):
             argv = [program(hosted.target, hosted.env), *hosted.target[1:]]
             return reach_hiding(self._keeper, hiding, argv, hosted.cwd or ".", hosted.env)
         if not hosted.isolated:
             return reach(hosted.target, cwd=hosted.cwd, env=hosted.env, inherit_env=hosted.env is None)
-        assert isinstance(hosted.target, Sequence)  # as `__init__` has made sure
+        assert isinstance(hosted.target, Sequence)  # checked in `__init__`
         if agent not in self._isolations:
             self._isolations[agent] = Isolation(hosted.visible, hosted.network)
         return self._isolations[agent].reach(
@@ -172,9 +170,9 @@ class Processes:
                 self._errands.start(upstream.close())
 
     async def restart(self, agent: str, principal: str | None = None) -> int:
-        """End an agent's processes, of everybody or of one principal; the next prompt starts another.
+        """End an agent's processes, for everybody or for one principal; the next prompt starts another.
 
-        Gives how many there were.  An agent that was stopped may be started again.
+        Returns how many there were.  A stopped agent may be started again afterwards.
         """
         self.stopped.discard(agent)
         self.failures.forget(agent)
@@ -187,14 +185,14 @@ class Processes:
         return len(running)
 
     async def stop(self, agent: str) -> int:
-        """End an agent's processes and start none, until it is to be restarted."""
+        """End an agent's processes and start none until `restart`."""
         self.stopped.add(agent)
         running = [upstream for _, (name, *_), upstream in self.running.entries() if name == agent]
         await asyncio.gather(*(self._errands.finish(upstream.close()) for upstream in running))
         return len(running)
 
     def end(self, agent: str, principal: PrincipalName, session: str) -> None:
-        """End the process of a session that had its own."""
+        """End the process of a session that has its own."""
         for served in [served for served in self._died.of(principal) if served[::2] == (agent, session)]:
             self._died.drop(principal, served)
         for served, own in self.running.of(principal).items():
@@ -202,7 +200,7 @@ class Processes:
                 self._errands.start(own.close())
 
     def tidy(self) -> None:
-        """End what nobody has needed for a while, and what has stopped to read."""
+        """End processes that have been idle for a while or do not read their messages."""
         now, most = self._clock(), self._budget.limits.stuck_seconds
         for _, _, upstream in self.running.entries():
             if upstream.has_not_read_for(now) > most:
@@ -223,14 +221,14 @@ class Processes:
 
 
 class Idleness:
-    """Since when nobody has needed something."""
+    """The time since which each key has been idle."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._since: dict[Hashable, float] = {}
 
     def lasts(self, key: Hashable, most: float, *, is_idle: bool) -> bool:
-        """Whether something has been idle for long, and is now."""
+        """Whether a key is idle now and has been for long."""
         if not is_idle:
             self._since.pop(key, None)
             return False
@@ -238,9 +236,9 @@ class Idleness:
         return now - self._since.setdefault(key, now) > most
 
     def used(self, key: Hashable) -> None:
-        """Somebody needs it just now."""
+        """Note that a key is in use."""
         self._since.pop(key, None)
 
     def keep(self, keys: Collection[Hashable]) -> None:
-        """Forget all but these."""
+        """Drop all keys except these."""
         self._since = {key: since for key, since in self._since.items() if key in keys}

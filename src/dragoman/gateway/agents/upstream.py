@@ -1,7 +1,7 @@
-"""An agent's process as the gateway holds it: a raw relay, so that what we do not know survives.
+"""A gateway's connection to an agent's process: a raw relay, so that unknown members survive.
 
-One process serves the sessions that one principal's clients with one `Introduction` have opened with one agent, or
-one of them alone.  `AgentMessages` has what it says, `Upstream` what it is told.
+One process serves the sessions that one principal's clients with the same `Introduction` have opened with one
+agent, or a single one of them.  `AgentMessages` handles its messages, `Upstream` sends messages to it.
 """
 
 import asyncio
@@ -46,24 +46,24 @@ from .mcp_servers import AgentServers, Served
 
 log = logging.getLogger("dragoman")
 
-START_TIMEOUT = 300.0  # seconds; a runner of packages may have to fetch the agent first
-OPEN_TIMEOUT = 120.0  # to open, load or resume a session
+START_TIMEOUT = 300.0  # seconds; a package runner may have to download the agent first
+OPEN_TIMEOUT = 120.0  # seconds to open, load or resume a session
 CLOSE_TIMEOUT = 10.0
-CANCEL_TIMEOUT = 5.0  # to answer a request that was cancelled
+CANCEL_TIMEOUT = 5.0  # seconds to answer a cancelled request
 
 
 class Hosted(Struct, frozen=True, kw_only=True):
-    """An agent a gateway offers: what starts it, and who lends it files and terminals.
+    """An agent that a gateway offers: its command, and who lends it files and terminals.
 
-    `isolated` agents, and their commands, run in a sandbox around their principal's workspace, in which `visible`
-    can be read, too; agents kept `apart` see neither the gateway's own files nor other principals' workspaces;
-    `passes` names methods of an agent's own that clients may call besides those of the protocol and its extensions,
-    whose names begin with an underscore.
+    `isolated` agents and their commands run in a sandbox around their principal's workspace, in which `visible` can
+    be read, too.  Agents kept `apart` see neither the gateway's own files nor other principals' workspaces.
+    `passes` names the agent's own methods that clients may call, besides those of the protocol and extensions with
+    names that begin with an underscore.
     """
 
     target: Target
     env: Mapping[str, str] | None = None
-    cwd: str | None = None  # where its process is started
+    cwd: str | None = None  # the directory in which its process starts
     workspace: Literal["host", "client"] = "host"
     preset: Preset = "ask"
     sandbox: bool = False
@@ -73,11 +73,11 @@ class Hosted(Struct, frozen=True, kw_only=True):
     visible: Sequence[str] = ()
     network: Sequence[str] = ()  # hosts, or hosts with a port, that isolated agents can connect to
     passes: Sequence[str] = ()
-    state: str | None = None  # where a host keeps its audit log
+    state: str | None = None  # the directory of a host's audit log
 
 
 class Party(Served, Protocol):
-    """A session, as the process behind it sees it."""
+    """The interface of a session for the process behind it."""
 
     @property
     def is_idle(self) -> bool: ...
@@ -90,7 +90,7 @@ class Party(Served, Protocol):
 
 
 class Upstream:
-    """A running agent; `start` it, `close` it."""
+    """An agent's process; call `start` and `close`."""
 
     def __init__(
         self,
@@ -107,31 +107,31 @@ class Upstream:
         self._sandbox, self._hiding = sandbox, hiding
         self.introduction = introduction
         self.audience = Audience()
-        self.servers = AgentServers(self)  # of MCP, in clients
+        self.servers = AgentServers(self)  # MCP servers in clients
         self.greeting: dict[str, Raw] = {}  # its answer to initialize
         self.offers = s.AgentCapabilities()
-        self.parties: dict[str, Party] = {}  # by the id the agent gave the session
-        self.suggesting: set[str] = set()  # its sessions of next edit suggestions, which have no party
-        self.parties_lost = 0  # how many sessions it had when it ended
+        self.parties: dict[str, Party] = {}  # by the agent's id of the session
+        self.suggesting: set[str] = set()  # its sessions of next edit suggestions, which have no `Party`
+        self.parties_lost = 0  # the number of sessions when it ended
         self.host: Host | None = None
         self.connection: Connection
         self._ended = ended
-        self._opening = 0  # sessions that it is just asked for
+        self._opening = 0  # sessions that are being opened
         self._messages = AgentMessages(self)
         self._running: asyncio.Task[None] | None = None
         self._way = AsyncExitStack()
         self._is_ending = False
-        self._is_failed = False  # it had to be ended
-        self._unread = 0  # bytes that waited for it to read at the last look
+        self._is_failed = False  # it had to be killed
+        self._unread = 0  # unread bytes at the last check
         self._stuck_since: float | None = None
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended by itself, or had to be ended."""
+        """Whether it ended by itself or had to be killed."""
         return self._is_failed or not self._is_ending
 
     def has_not_read_for(self, now: float) -> float:
-        """How long it has read nothing of what waits for it, as far as this is called again and again."""
+        """How long it has read nothing although messages wait; call this regularly."""
         before, self._unread = self._unread, self.connection.unsent
         if not self._unread or self._unread < before:
             self._stuck_since = None
@@ -141,7 +141,7 @@ class Upstream:
         return now - self._stuck_since
 
     async def end_failed(self, why: str) -> None:
-        """End the process, which does not do what it should."""
+        """Kill the process because of a fault."""
         log.error("the agent %s is ended: %s", self._name, why)
         self._is_failed = True
         await self.close()
@@ -152,13 +152,13 @@ class Upstream:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it runs and nobody would miss what it does just now."""
+        """Whether it runs and is idle."""
         is_used = self.parties or self.suggesting or self._opening or self.audience.is_waiting
         return self.is_alive and not is_used
 
     @property
     def is_spare(self) -> bool:
-        """Whether all its sessions are idle, and it or another process can go on with them."""
+        """Whether all its sessions are idle, and this or another process can continue them."""
         offers = self.offers
         is_asked = self.suggesting or self._opening or self.audience.is_waiting
         can_return = offers.load_session or offers.session_capabilities.resume
@@ -166,11 +166,11 @@ class Upstream:
 
     @property
     def is_needed(self) -> bool:
-        """Whether it has a session or somebody to hear it, or is just asked for a session."""
+        """Whether it has a session or a client, or is opening a session."""
         return bool(self.parties) or bool(self.audience) or self._opening > 0
 
     async def start(self) -> None:
-        """Start the process and shake hands; raises AgentStartError when that fails."""
+        """Start the process and do the handshake; raises AgentStartError."""
         try:
             async with asyncio.timeout(START_TIMEOUT):
                 await self._start()
@@ -208,7 +208,7 @@ class Upstream:
         self.offers = codec.decode(raw(optional(self.greeting, "agentCapabilities")), s.AgentCapabilities)
 
     def _approvals(self) -> ApprovalStore | Literal[False]:
-        """The longer approvals of this principal, which hold for nobody else."""
+        """The stored approvals of this principal alone."""
         if self.agent.state is None:
             return False
         return ApprovalStore(state_of(self._principal, self.agent.state) / "approvals.json")
@@ -227,9 +227,9 @@ class Upstream:
     # To the agent
 
     def ask(self, name: str, params: Raw) -> "asyncio.Future[Raw]":
-        """Ask the agent, at once and in the order of all it is told; to cancel the answer takes the request back.
+        """Send the agent a request at once, in order; cancelling the answer cancels the request.
 
-        The answer raises what the agent answered as it was, or ConnectionClosed when it is gone.
+        The answer raises the agent's own error, or ConnectionClosed if it has ended.
         """
         return self._submit(name, params, None)[1]
 
@@ -247,9 +247,9 @@ class Upstream:
         return id, answer
 
     async def call(self, name: str, params: Raw) -> Raw:
-        """Ask the agent, for the client that is being answered here, and wait for its answer.
+        """Send the agent a request for the client of the current request, and wait for the answer.
 
-        To be cancelled is to have the agent cancel it, and to wait a little for what it answers then.
+        If this is cancelled, the agent is told to cancel the request, and its answer is awaited for a while.
         """
         request = being_answered()
         id, answer = self._submit(name, params, request)
@@ -267,9 +267,9 @@ class Upstream:
             raise RequestCancelled() from None
 
     async def open(self, name: str, params: Raw, party: Party) -> tuple[str, Raw]:
-        """Ask for a new session; what the agent tells of it right after its answer is not lost."""
+        """Request a new session; updates right after the agent's answer are not lost."""
         answer: asyncio.Future[tuple[str, Raw]] = asyncio.get_running_loop().create_future()
-        self.servers.add(party)  # which may be asked before the session has an id
+        self.servers.add(party)  # they may get requests before the session has an id
 
         def settle(reply: Reply) -> None:
             self.audience.has(reply.id)
@@ -277,7 +277,7 @@ class Upstream:
                 if reply.error:
                     raise _as_answered(reply.error)
                 id = session_of(members(reply.result))
-                if answer.done():  # nobody wants it any more, and nobody but us knows that it is there
+                if answer.done():  # nobody wants it any more, and only we know of it
                     self._forgo(id)
                     return
                 if id in self.parties:
@@ -298,19 +298,19 @@ class Upstream:
             raise
 
     async def reopen(self, name: str, params: Raw) -> Raw:
-        """Ask to load or resume a session."""
+        """Request to load or resume a session."""
         async with self._in_time(name, OPEN_TIMEOUT):
             return await self._submit(name, params, being_answered())[1]
 
     async def delete(self, params: Raw) -> None:
-        """Have the agent forget a session for good; one that it does not know is forgotten already."""
+        """Let the agent delete a session; an unknown one counts as deleted."""
         with contextlib.suppress(ResourceNotFound):
             async with self._in_time("session/delete", CLOSE_TIMEOUT):
                 await self._submit("session/delete", params, being_answered())[1]
 
     @contextlib.asynccontextmanager
     async def _in_time(self, name: str, seconds: float) -> AsyncIterator[None]:
-        """An agent that does not answer in time is ended: nobody knows what it still does."""
+        """Kill an agent that does not answer in time, because its state is unknown."""
         self._opening += 1
         try:
             async with asyncio.timeout(seconds):
@@ -323,16 +323,16 @@ class Upstream:
             self._opening -= 1
 
     def adopt(self, id: str, party: Party) -> None:
-        """From now on a session's messages are this party's."""
+        """Pass a session's messages to this party from now on."""
         self.parties[id] = party
         self.servers.add(party)
         for update in self._messages.early(id):
             party.heard(update)
 
     async def release(self, id: str) -> None:
-        """Let a session go: its party hears no more, an agent that can close it is told to, loans are taken back.
+        """Release a session: its party gets no more messages, the agent closes it if it can, and its loan ends.
 
-        An agent that does not answer to that is ended.
+        An agent that does not answer is killed.
         """
         self.forget(id)
         async with self._reclaiming(id):
@@ -344,26 +344,26 @@ class Upstream:
                     log.info("an agent did not close a session: %s", exc)
 
     def can_give_up(self, id: str) -> bool:
-        """Whether another process of this agent can go on with a session that has begun no others."""
+        """Whether another process of this agent can continue a session that has begun no others."""
         party, offers = self.parties.get(id), self.offers.session_capabilities
         is_alone = [whose for whose in self.parties.values() if whose is party] == [party]
         is_let_go = bool(offers.close) or len(self.parties) == 1
         return is_alone and is_let_go and bool(offers.resume or self.offers.load_session)
 
     def forget(self, id: str) -> None:
-        """Hear no more of a session, nor of those that it has begun."""
+        """Ignore further messages of a session and of those that it has begun."""
         if party := self.parties.pop(id, None):
             self.servers.forget(party)
             for child in [child for child, whose in self.parties.items() if whose is party]:
                 del self.parties[child]
 
     def _forgo(self, id: str) -> None:
-        """Close a session that nobody has."""
+        """Close a session without an owner."""
         if self.offers.session_capabilities.close:
             self._end("session/close", id)
 
     def stop_suggesting(self, id: str) -> None:
-        """Close a session of next edit suggestions, which nobody wants any more."""
+        """Close a session of next edit suggestions that is not needed any more."""
         self.suggesting.discard(id)
         self._end("nes/close", id)
 
@@ -375,18 +375,18 @@ class Upstream:
         return self.host.reclaiming(id) if self.host else contextlib.nullcontext()
 
     def begin_turn(self, id: str) -> None:
-        """A session's next prompt is about to be sent: what was allowed in the last one holds no more."""
+        """Begin a session's next turn; the approvals of the last one end."""
         if self.host:
             self.host.begin_turn(id)
 
     def cancel(self, id: str) -> None:
-        """Have the agent stop what it does in a session; what was allowed there is allowed no more."""
+        """Cancel a session's turn; its approvals end."""
         self.note("session/cancel", raw({"sessionId": id}))
         if self.host:
             self.host.withdraw_questions(id)
 
     def note(self, name: str, params: Raw) -> None:
-        """Tell the agent something; one that does not read is not told."""
+        """Notify the agent, unless it does not read its messages."""
         with contextlib.suppress(Error):
             self.connection.note(Method(name, Raw, is_request=False), params)
 
@@ -400,7 +400,7 @@ class Upstream:
 
 
 def _as_answered(error: Exception) -> Exception:
-    """An agent's error as a client is told it; one of the wire stays what it is."""
+    """An agent's error for a client; errors of the connection stay unchanged."""
     if isinstance(error, RpcError):
         return RpcError.of(error.code, error.message, error.data)
     return error if isinstance(error, ConnectionClosed) else InternalError(str(error))

@@ -1,1 +1,1 @@
-"""A connected client: what it asks of the gateway, and what is passed on for it."""
+"""A connected client: the requests that the gateway answers, and those that it passes on."""

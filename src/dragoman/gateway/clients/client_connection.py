@@ -1,7 +1,7 @@
 """The methods that a client may call: some the gateway answers itself, others it passes on.
 
-Towards the client of a `ClientConnection` the gateway is its agent, which can load, list, resume, close and delete
-sessions, whatever the agent behind it can.
+For its client, a `ClientConnection` is the agent, which can load, list, resume, close and delete sessions, whatever
+the agent behind it can.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ log = logging.getLogger("dragoman")
 ABOUT_NONE = ("auth/status", "providers/list", "providers/set", "providers/disable")  # no session
 MAX_CLIENT = 100
 ATTACHED_AS: dict[str, Role] = {
-    "observer": "viewer",  # as the draft of session/attach calls them
+    "observer": "viewer",  # the names in the draft of session/attach
     "controller": "admin",
     "viewer": "viewer",
     "editor": "editor",
@@ -57,21 +57,21 @@ STORAGE = {"kind": "storage", "retryAfter": RETRY_AFTER}
 
 Handler = Callable[[Raw], Awaitable[Raw]]
 
-# What no agent looks at, or not at once.
+# Members that agents ignore or do not need at once.
 READ_HERE = {"initialize", "session/list", "session/prompt"}
 READ_HERE |= {f"session/{name}" for name in ("new", "load", "resume", "close", "delete")}
 CANCEL = "session/cancel"
-OWN = "_dragoman/"  # what only a gateway answers
+OWN = "_dragoman/"  # methods that only a gateway answers
 
 
 class ClientConnection(AgentRole):
-    """One client's connection, as the agent it takes us for."""
+    """One client's connection, on which the gateway acts as the agent."""
 
     def __init__(self, gateway: Gateway, agent: str, principal: PrincipalName, connection: Connection) -> None:
         self.gateway, self.agent, self.connection = gateway, agent, connection
         self.client_id = secrets.token_hex(8)
         self.knows_us = self._comes_back = False
-        self._asking = 0  # requests without an answer
+        self._asking = 0  # unanswered requests
         self.offers = s.ClientCapabilities()
         self.introduction = BARE
         self._principal = principal
@@ -87,7 +87,7 @@ class ClientConnection(AgentRole):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it has asked nothing that is not answered, and nothing runs at a session it views."""
+        """Whether it has no unanswered request and nothing runs in the sessions it views."""
         sessions = (session for session, _ in self._viewers.values())
         return not self._asking and not any(one.turns.is_busy or one.questions for one in sessions)
 
@@ -135,7 +135,7 @@ class ClientConnection(AgentRole):
         )
 
     def _unknown(self, name: str) -> Method:
-        """Whatever else a client asks: an extension of the agent's, or nothing that there is."""
+        """Pass on any other request: an extension of the agent, or an unknown method."""
 
         async def pass_on(params: Raw) -> Raw:
             if not name.startswith("_") or name.startswith(OWN):
@@ -169,7 +169,7 @@ class ClientConnection(AgentRole):
 
     async def _answer(self, name: str, handler: Handler, params: Raw) -> Raw:
         if self.gateway.is_leaving and name == "session/prompt":
-            await asyncio.Future()  # the client asks again, at the process that has taken over
+            await asyncio.Future()  # the client repeats the request at the process that has taken over
         self._asking += 1
         try:
             with self.gateway.budget.take("requests", self.name):
@@ -198,7 +198,7 @@ class ClientConnection(AgentRole):
         return await self._own.greet(self.introduction)
 
     def _tell_agent(self, name: str, params: Raw) -> None:
-        """Pass a notification on; as with any, nobody is told if that cannot be done."""
+        """Pass on a notification; as with any notification, failures are not reported."""
         if begun := begun_from(self._viewers, name, params):
             tell_begun(name, params, *begun)
             return
@@ -212,23 +212,23 @@ class ClientConnection(AgentRole):
                 session.link.tell(name, found)
 
     async def _ask_over_line(self, params: Raw) -> Raw:
-        """Pass on what an MCP server in the client asks, over a connection that the agent has opened."""
+        """Pass on a request of an MCP server in the client, over a connection that the agent has opened."""
         found = members(params)
         if line := self.servers.line(found):
             return await line.agent.call(MESSAGE, changed(found, connectionId=line.of_agent))
-        return await self._own.ask(MESSAGE, params)  # which knows how to refuse it
+        return await self._own.ask(MESSAGE, params)  # it refuses the request itself
 
     def _told_by_server(self, params: Raw) -> None:
         self.connection.in_turn(functools.partial(self.servers.tell, params))
 
     async def _if_offered(self, name: str, handler: Handler, params: Raw) -> Raw:
-        """Answer what an agent may be able to do with sessions, if this one is."""
+        """Answer a session method that agents may support, if this agent does."""
         if not self.is_offered(name):
             raise MethodNotFound(data={"method": name})
         return await handler(params)
 
     def is_offered(self, name: str) -> bool:
-        """Whether the agent itself has said that it answers a method."""
+        """Whether the agent itself advertises a method."""
         return offered(self._own.offers, CAPABILITIES[name])
 
     # Sessions
@@ -242,15 +242,15 @@ class ClientConnection(AgentRole):
         return self._placed(result, viewer)
 
     def forked(self, session: HostedSession, result: Raw) -> Raw:
-        """View a copy of a session, whose history is known; gives the answer."""
+        """View a copy of a session, whose history is known; returns the answer."""
         return self._placed(result, self._join(session, members(session.facts.opening), after=session.told_early))
 
     def _placed(self, result: Raw, viewer: Viewer) -> Raw:
-        """An answer that opens a session, for those who may come back: what they have been told so far."""
+        """An answer that opens a session, with the client's position for a later resume."""
         return changed(members(result), {SEQ: viewer.cursor}) if self._comes_back else result
 
     async def _load(self, params: Raw) -> Raw:
-        """Everything that was said, then what is being said."""
+        """Send the whole history, then the live updates."""
         session = await self.gateway.find(session_of(members(params)), self.name)
         viewer = self._join(session, members(params), after=0, echo=True)
         await self._tell_all(viewer, session)
@@ -270,12 +270,12 @@ class ClientConnection(AgentRole):
         return self.viewer(session.id).fit.options(members(session.facts.state))
 
     async def _announce(self, session: HostedSession, viewer: Viewer) -> None:
-        """Tell a client that knows nothing of the session which commands there are, as an agent does: first."""
+        """Send a client that is new to the session the slash commands first, as an agent does."""
         if (commands := await session.commands(viewer.cursor)) is not None:
             viewer.show(commands)
 
     async def _attach(self, params: Raw) -> Raw:
-        """Come to a session as one of several: with a part of one's own choice, told as much as one wants."""
+        """Attach to a session with a chosen role and amount of history."""
         found = members(params)
         session = await self.gateway.find(session_of(found), self.name)
         wanted = text(found, "role") or "controller"
@@ -301,7 +301,7 @@ class ClientConnection(AgentRole):
         most: Role = "admin",
         is_asked: bool = True,
     ) -> Viewer:
-        """Become a viewer; what happens is told once the client has its answer."""
+        """Become a viewer; updates are sent after the answer."""
         self._leave(session.id)
         session.servers.offer(self, opening)
         viewer = session.join(self, after=after, echo=echo, most=most)
@@ -311,7 +311,7 @@ class ClientConnection(AgentRole):
         return viewer
 
     async def _tell_all(self, viewer: Viewer, session: HostedSession) -> None:
-        """Have everything told that is in the log by now, before the client has its answer."""
+        """Send everything that is in the log by now, before the answer."""
         target = session.history.durable
         viewer.open()
         await viewer.reached(target)
@@ -322,12 +322,12 @@ class ClientConnection(AgentRole):
             session.leave(viewer)
 
     def left(self, session: str, viewer: Viewer) -> None:
-        """A viewer of this client has left."""
+        """Note that a viewer of this client has left."""
         if self._viewers.get(session, (None, None))[1] is viewer:
             del self._viewers[session]
 
     def leave(self) -> None:
-        """The client is gone; what it began goes on."""
+        """Note that the client has disconnected; its turns continue."""
         self._own.leave()
         self.servers.leave()
         for id in list(self._viewers):
@@ -337,12 +337,12 @@ class ClientConnection(AgentRole):
         return await self._kept.list(read_params(params, s.ListSessionsRequest))
 
     async def _close(self, params: Raw) -> Raw:
-        """A client that is admin of the session ends it; any other client just leaves it."""
+        """Close a session: for everybody if the client is its admin, otherwise only leave it."""
         id = session_of(members(params))
         if not may(await self._role(id), "admin"):
             self._leave(id)
         elif session := self.gateway.live.get(id):
-            await self.gateway.close(session)  # which sends everybody away
+            await self.gateway.close(session)  # this ends all viewers
         return raw({})
 
     async def _detach(self, params: Raw) -> Raw:
@@ -372,11 +372,11 @@ class ClientConnection(AgentRole):
                 self.connection.in_turn(functools.partial(self._prompts.cancel, id))
 
     async def _forward(self, name: str, params: Raw) -> Raw:
-        """Pass on what is about a session; what the agent tells before its answer is told before it."""
+        """Pass on a request about a session; updates that the agent sends before its answer are sent first."""
         found = members(params)
         session, viewer = await self.opened(found)
         result = await session.link.forward(name, found)
-        with contextlib.suppress(Error):  # a log that takes no more is said elsewhere
+        with contextlib.suppress(Error):  # a broken log is reported elsewhere
             await session.clients.in_order(viewer)
         if name == "session/set_mode":
             session.set_state(mode=found.get("modeId"))
@@ -386,37 +386,37 @@ class ClientConnection(AgentRole):
         return result
 
     async def having(self, found: dict[str, Raw], needed: Role) -> HostedSession:
-        """A session in which this client is at least `needed`, whether it has opened it or not."""
+        """A session in which this client has at least the role `needed`, whether it has opened it or not."""
         id = session_of(found)
         await self.must_be(id, needed)
         return await self.gateway.find(id, self.name)
 
     async def must_be(self, id: str, needed: Role) -> None:
-        """Raise unless this client is at least `needed` in a session."""
+        """Raise unless this client has at least the role `needed` in a session."""
         check_role(await self._role(id), needed)
 
     async def opened(self, found: dict[str, Raw]) -> tuple[HostedSession, Viewer]:
-        """A session this client has opened, and in which it may act; any other is as unknown as on stdio."""
+        """A session that this client has opened and in which it may act; others count as unknown, as over stdio."""
         id = session_of(found)
         check_role(self.viewer(id).role, "editor")
         session = await self.gateway.find(id, self.name)
         return session, self.viewer(id)
 
     def viewer(self, id: str) -> Viewer:
-        """This client as a viewer of a session; one that was closed for everybody is to be opened again."""
+        """This client's viewer of a session; a session that was closed for everybody has to be opened again."""
         if found := self._viewers.get(id):
             return found[1]
         raise draining() if self.gateway.is_draining else unknown(id)
 
     async def _role(self, id: str) -> Role | None:
-        """What this client is at a session: as a viewer, or if it views it not, by who it is."""
+        """This client's role in a session: the viewer's, or without a viewer its principal's."""
         facts = await self.gateway.known(id, self.name)
         found = self._viewers.get(id)
         return found[1].role if found else facts.role_of(self.name)
 
 
 def _session_named(params: Raw) -> dict[str, str]:
-    """The session that params name, for the log; whether they are right is another's to say."""
+    """The session in unchecked params, for the log."""
     with contextlib.suppress(InvalidParams):
         if session := text(optional({"params": params}, "params"), "sessionId"):
             return {"session": session[:LONGEST]}
@@ -433,7 +433,7 @@ async def serve_client(
     *,
     begun: Callable[[ClientConnection], None] = lambda _: None,
 ) -> AsyncIterator[ClientConnection]:
-    """The app each connection is served; `begun` is called with it, `erred` for each wrong frame."""
+    """The app of each connection; `begun` is called with it, `erred` for each wrong frame."""
     client.wire.on_noise = erred
     served = ClientConnection(gateway, agent, PrincipalName(principal), client.wire)
     gateway.metrics.connections.add(1)

@@ -1,4 +1,4 @@
-"""The prompts of one client: on their way into a session's queue, waiting, answered, cancelled."""
+"""The prompts of one client: taken to a session's queue, answered and cancelled."""
 
 import asyncio
 import contextlib
@@ -25,11 +25,11 @@ WAITS_IN_WORDS = {"sessionUpdate": "agent_thought_chunk", "content": {"type": "t
 
 
 class ClientPrompts:
-    """Takes a client's prompts to their sessions, and the outcomes back."""
+    """Passes a client's prompts to their sessions, and the outcomes back."""
 
     def __init__(self, client: "ClientConnection") -> None:
         self._client = client
-        self._arriving: dict[str, list[asyncio.Event]] = {}  # prompts on their way, by session: set when cancelled
+        self._arriving: dict[str, list[asyncio.Event]] = {}  # by session; set when cancelled
 
     async def prompt(self, params: Raw) -> Raw:
         budget = self._client.gateway.budget
@@ -57,7 +57,7 @@ class ClientPrompts:
                 await viewer.reached(number)
                 return answer(ended)
             except asyncio.CancelledError:
-                if self._client.connection.closed:  # to hang up is not to cancel
+                if self._client.connection.closed:  # disconnecting does not cancel
                     raise
                 session.turns.cancel_one(key)
             finally:
@@ -65,7 +65,7 @@ class ClientPrompts:
                     viewer.owed.pop(key, None)
 
     def _show_wait(self, session: HostedSession, viewer: Viewer, key: str) -> None:
-        """Tell a client that its prompt waits for one that came over another connection, if nothing else does.
+        """Tell a client that its prompt waits for one from another connection, unless it knows otherwise.
 
         A client that sends a second prompt over its own connection knows of the first.
         """
@@ -75,7 +75,7 @@ class ClientPrompts:
             viewer.show_alone(WAITS if offered(self._client.offers, "session.notices") else WAITS_IN_WORDS)
 
     def _answer(self, request: int, ended: PromptEnded) -> None:
-        """Answer a prompt at the moment that its client has been told everything before its outcome."""
+        """Answer a prompt once its client has got everything before its outcome."""
         if ended.error:
             self._client.connection.peer.fail(request, ended.error.error())
         else:
@@ -83,7 +83,7 @@ class ClientPrompts:
 
     @contextlib.contextmanager
     def _arrives(self, session: str) -> Iterator[asyncio.Event]:
-        """A prompt is on its way into its queue: gives what is set should it be cancelled before it is there."""
+        """Note a prompt that is not queued yet; returns an event that is set if it is cancelled before."""
         cancelled = asyncio.Event()
         arriving = self._arriving.setdefault(session, [])
         arriving.append(cancelled)

@@ -1,4 +1,4 @@
-"""Reads clients' requests as an agent of ours reads them."""
+"""Decodes clients' requests like an agent of ours."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ CAPABILITIES = {method.name: method.capability for method in methods(AgentRole).
 
 
 def after_of(found: dict[str, Raw], default: int) -> int:
-    """The last update a client has seen."""
+    """The number of the last update that a client has seen."""
     after = meta_value(found, AFTER)
     if after is None:
         return default
@@ -25,7 +25,7 @@ def after_of(found: dict[str, Raw], default: int) -> int:
 
 
 def read_params(params: Raw, kind: Any) -> Any:
-    """Params as what they have to be."""
+    """Decode params as the type of their method."""
     try:
         return codec.decode_params(Raw(older.mended(bytes(params), kind)), kind)
     except codec.Invalid as exc:

@@ -1,6 +1,6 @@
-"""Sessions as what is kept: listed, named, archived, forked and deleted, whether they are open or not.
+"""Stored sessions: listed, named, archived, forked and deleted, whether they are open or not.
 
-Each part asks the agent where it is the agent's to say, and keeps what that answers beside the session's log.
+Each method asks the agent if it decides, and stores its answer beside the session's log.
 """
 
 import contextlib
@@ -46,9 +46,9 @@ class KeptSessions:
         return raw({"sessions": [_shown(id, facts) for id, facts in found[:PAGE]], **more})
 
     async def delete(self, params: Raw) -> Raw:
-        """Forget a session for good, as its agent does if it can.
+        """Delete a session, at its agent too if that can.
 
-        One that is not there, or is not this client's, is forgotten already.
+        A missing session, or one of another user, counts as deleted.
         """
         found = members(params)
         id = session_of(found)
@@ -64,7 +64,7 @@ class KeptSessions:
             await upstream.delete(changed(found, sessionId=facts.upstream))
 
     async def status(self, params: Raw) -> Raw:
-        """Whether a session is open, which the agent says of one that it has open."""
+        """The status of a session; for an open one, the agent's answer."""
         found = members(params)
         id = session_of(found)
         await self._gateway.known(id, self._client.name)
@@ -82,7 +82,7 @@ class KeptSessions:
         return result
 
     async def archive(self, params: Raw) -> Raw:
-        """Put a session away: it is closed, and listed only where archived ones are asked for."""
+        """Archive a session: close it, and list it only among archived ones."""
         session, result = await self._put("session/archive", params, is_archived=True)
         await self._gateway.close(session)
         return result
@@ -100,7 +100,7 @@ class KeptSessions:
         result = raw({})
         with contextlib.suppress(
             ResourceNotFound
-        ):  # an agent that has forgotten the session has nothing to put away
+        ):  # an agent that has forgotten the session has nothing to archive
             result = await session.link.about(name, found)
         session.facts.archived = is_archived
         await self._gateway.save_facts(session.id, session.facts)
@@ -125,12 +125,12 @@ def _shown(id: str, facts: ListedSession) -> dict[str, object]:
 
 
 def _cursor(id: str, facts: ListedSession) -> str:
-    """Where a page of a list ends: behind a session as it was then, so that none is skipped when others move."""
+    """The end of a page, with the time of its last session, so that none is skipped when others move."""
     return f"{facts.updated!r} {id}"
 
 
 def _place(cursor: str | None) -> tuple[float, str]:
-    """Where the next page begins, as the list is sorted."""
+    """The sort key after which the next page begins."""
     if cursor is None:
         return -math.inf, ""
     try:

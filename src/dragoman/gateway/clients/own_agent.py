@@ -1,4 +1,4 @@
-"""The agent's process that a connection has: told what its client said, and asked what is about no session."""
+"""A connection's own agent process, for requests that concern no session."""
 
 import msgspec
 from msgspec import Raw
@@ -18,11 +18,11 @@ from ..log.records import changed, members, optional, session_of, text
 OURS: Document = {"list": {}, "resume": {}, "close": {}, "delete": {}}
 START, CLOSE = "nes/start", "nes/close"
 SUGGESTING = (START, "nes/suggest", CLOSE)  # next edit suggestions, which have sessions of their own
-OF_SUGGESTIONS = ("nes/", "document/")  # how their notifications begin
+OF_SUGGESTIONS = ("nes/", "document/")  # the prefix of their notifications
 
 
 class OwnAgent:
-    """Whichever process that is at the moment; `leave` it when the client is gone."""
+    """The current process of a connection; call `leave` when the client has disconnected."""
 
     def __init__(self, gateway: Gateway, agent: str, principal: PrincipalName, connection: Connection) -> None:
         self._gateway, self._agent, self._principal = gateway, agent, principal
@@ -30,14 +30,14 @@ class OwnAgent:
         self._introduction: Introduction = BARE
         self._upstream: Upstream | None = None
         self._failures = LoginFailures(connection)
-        self._suggesting: dict[str, Upstream] = {}  # sessions of next edit suggestions, and where they are
+        self._suggesting: dict[str, Upstream] = {}  # sessions of next edit suggestions, and their processes
 
     @property
     def offers(self) -> s.AgentCapabilities:
         return self._upstream.offers if self._upstream else s.AgentCapabilities()
 
     async def greet(self, introduction: Introduction) -> Raw:
-        """The agent's answer to `initialize`, with what the gateway adds to its capabilities."""
+        """The agent's answer to `initialize`, with the gateway's additional capabilities."""
         self._introduction = introduction
         upstream = await self._gateway.processes.any(self._agent, self._principal, introduction)
         self._listen_to(upstream)
@@ -45,7 +45,7 @@ class OwnAgent:
         return changed(upstream.greeting, agentCapabilities=capabilities)
 
     async def ask(self, name: str, params: Raw) -> Raw:
-        """Pass on a request that is about no session."""
+        """Pass on a request that concerns no session."""
         return await (await self._process()).call(name, params)
 
     async def _process(self) -> Upstream:
@@ -54,7 +54,7 @@ class OwnAgent:
         return upstream
 
     async def suggest(self, name: str, params: Raw) -> Raw:
-        """Pass on a request about next edit suggestions, in its place among what is told of documents."""
+        """Pass on a request for next edit suggestions, in order with the notifications about documents."""
         if name == START:
             upstream, id, result = await self._gateway.finish(_started(await self._process(), params), _stopped)
             self._suggesting[id] = upstream
@@ -69,14 +69,14 @@ class OwnAgent:
         return result
 
     def tell(self, name: str, params: Raw) -> None:
-        """Pass on a notification that is about no session, if the agent runs."""
+        """Pass on a notification that concerns no session, if the agent runs."""
         session = text(optional({"params": params}, "params"), "sessionId") or ""
         upstream = self._suggesting.get(session, self._upstream)
         if upstream and upstream.is_alive:
             upstream.note(name, params)
 
     async def log_in(self, params: Raw) -> Raw:
-        """Pass a login on; who fails too often with credentials is sent away, as by the agent itself."""
+        """Pass on a login; a client that fails too often with credentials is disconnected, as by an agent."""
         try:
             result = await self.ask("authenticate", params)
         except RpcError:
@@ -93,7 +93,7 @@ class OwnAgent:
         return result
 
     def leave(self) -> None:
-        """Hear no more of it, and have it suggest no more."""
+        """Leave the process, and close the sessions of next edit suggestions."""
         self._turn_away()
         for id, upstream in self._suggesting.items():
             upstream.stop_suggesting(id)
@@ -124,7 +124,7 @@ async def _stopped(started: tuple[Upstream, str, Raw]) -> None:
 
 
 def _ours_too(found: dict[str, Raw]) -> Raw:
-    """An agent's capabilities as a client sees them: with what the gateway adds."""
+    """An agent's capabilities for clients, with the gateway's additions."""
     return changed(
         found,
         {"dragoman": {"gateway": __version__, "attach": {}}},

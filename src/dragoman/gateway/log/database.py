@@ -1,6 +1,6 @@
-"""The gateway's database file: its tables, what is whole in them, and how a damaged one is made anew.
+"""The gateway's database file: its tables, their checksums, and rebuilding after damage.
 
-Every record and every fact has a checksum; a blob's name is its own.  The store's guard does the rest.
+Every record and every fact has a checksum; the name of a blob is its hash.  `store.database.guarded` does the rest.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ log = logging.getLogger("dragoman")
 
 FILE, TIP = "gateway.db", "gateway.tip"
 LAYOUT = 3
-# Bytes of a file that is looked through when it is opened: a damaged index hides what it leads to.  With a larger
-# one that takes too long; `dragoman gateway verify` does it, and so does whatever else finds something wrong.
+# Bytes of a file that is checked completely when it is opened, because a damaged index hides rows.  For a larger
+# one that takes too long; `dragoman gateway verify` checks it, and so does the discovery of any damage.
 LOOKED_THROUGH = 16 * 1024 * 1024
 TABLES = """
 CREATE TABLE records (
@@ -64,7 +64,7 @@ _OLDER = ("records", "leases", "facts", "blobs")
 
 
 def record_checksum(*row: object) -> int:
-    """The checksum of a record, of its columns in the order of INSERT_RECORD."""
+    """The checksum of a record: of its columns in the order of INSERT_RECORD."""
     *about, frame = row
     return crc32(frame if isinstance(frame, bytes) else b"", crc32(repr(about).encode(errors="replace")))
 
@@ -76,7 +76,7 @@ def fact_checksum(kind: object, key: object, value: object, revision: object) ->
 
 
 def escaped(part: str) -> str:
-    """A part of a fact's key as it stands in the database, where a line break ends it."""
+    """A part of a fact's key in the database's form, in which a line break ends it."""
     return "\0" + part.encode().hex() if "\n" in part or part.startswith("\0") else part
 
 
@@ -91,12 +91,12 @@ def lease_checksum(name: object, owner: object, epoch: object, last: object) -> 
 
 
 class GatewayFile(GuardedFile):
-    """The database as the thread that writes to it has it."""
+    """The database of the writing thread."""
 
     def __init__(self, path: Path, level: Level, committed: Callable[[float], None] = lambda _: None) -> None:
         super().__init__(path, level)
-        self._committed = committed  # is told how long a commit took
-        self.written: int | None = None  # the record written last
+        self._committed = committed  # called with the duration of each commit
+        self.written: int | None = None  # the last written record
         self._files = contextlib.ExitStack()
         try:
             self._make_room(path.with_name(TIP))
@@ -150,7 +150,7 @@ class GatewayFile(GuardedFile):
 
 
 class ReadingFile:
-    """The database as the thread that only reads has it; what is damaged is for the one that writes to mend."""
+    """The database of the reading thread; damage is left to the writing one."""
 
     def __init__(self, path: Path) -> None:
         self.file = path
@@ -166,7 +166,7 @@ class ReadingFile:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """The file that is there, as it is at one moment: the one that was opened may have been made anew."""
+        """A consistent view of the current file, which may have been rebuilt since it was opened."""
         if self.file.stat().st_ino != self._inode:
             self.reopen()
         self.db.execute("BEGIN")
@@ -190,7 +190,7 @@ class ReadingFile:
 
 
 def _bring_up_to_date(db: sqlite3.Connection, layout: int) -> None:
-    """Make the tables, of nothing or of those of an older layout, in one transaction."""
+    """Create the tables, or convert those of an older layout, in one transaction."""
     db.create_function("record_checksum", -1, record_checksum, deterministic=True)
     db.create_function("fact_checksum", 4, fact_checksum, deterministic=True)
     db.create_function("lease_checksum", 4, lease_checksum, deterministic=True)
@@ -219,13 +219,13 @@ def _expected() -> list[tuple[str, str, str]]:
         return schema_of(db)
 
 
-# What is saved of a damaged one
+# Saving the intact rows of a damaged file
 
 
 def _fill(db: sqlite3.Connection, file: Path, tip: int) -> None:
-    """Make a new database of what is whole in a damaged one, row by row, so that any size fits into memory.
+    """Fill a new database with the intact rows of a damaged one, row by row, so that any size fits into memory.
 
-    `tip` is the id of the last record there was.
+    `tip` is the id of the last committed record.
     """
     _bring_up_to_date(db, 0)
     db.execute("BEGIN")
@@ -235,7 +235,7 @@ def _fill(db: sqlite3.Connection, file: Path, tip: int) -> None:
             if (kept := _whole(row)) is not None:
                 db.execute(*kept)
                 latest = max(latest, id if len(row) == RECORD_COLUMNS else 0)
-        except Exception as exc:  # an error of one row does not stop the others
+        except Exception as exc:  # an error in one row must not stop the others
             log.debug("a row was not saved: %r", exc)
     (records,) = db.execute("SELECT count(*) FROM records").fetchone()
     log.error("%s: %d records are whole", file, records)
@@ -248,7 +248,7 @@ def _fill(db: sqlite3.Connection, file: Path, tip: int) -> None:
 
 
 def _whole(row: Row) -> tuple[str, tuple[object, ...]] | None:
-    """The statement that keeps a row, if it is one of ours and whole; of two versions the newer one stays."""
+    """The statement that keeps an intact row of ours; the newer of two versions stays."""
     match row:
         case [_, str() as session, int() as number, int() as epoch, int() | float() as time, *about, int() as crc]:
             record = (session, number, epoch, float(time), *about)

@@ -1,4 +1,4 @@
-"""The disk that a log is on: how much of it the log takes, how much is left."""
+"""The disk of a log: the space that the log takes, and the free space."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -7,11 +7,11 @@ from pathlib import Path
 from ..metrics import Metric, Watched
 from .engine import EngineFailure
 
-LEAST_FREE = 16 * 1024 * 1024  # bytes of a volume, below which it is as good as full
+LEAST_FREE = 16 * 1024 * 1024  # free bytes below which a volume counts as full
 
 
 class UnreadableLog(EngineFailure):
-    """The log cannot be read; whether it is damaged, a look at all of it tells."""
+    """The log cannot be read; a full check shows whether it is damaged."""
 
 
 def unreadable(why: str) -> UnreadableLog:
@@ -19,18 +19,18 @@ def unreadable(why: str) -> UnreadableLog:
 
 
 def free_bytes(file: Path) -> int:
-    """The bytes that are free on a file's volume."""
+    """The free bytes on a file's volume."""
     return shutil.disk_usage(file.parent).free
 
 
 def check_room(file: Path) -> None:
-    """Raise EngineFailure where the volume is as good as full."""
+    """Raise EngineFailure if the volume is almost full."""
     if (free := free_bytes(file)) < LEAST_FREE:
         raise EngineFailure(f"the volume of {file.parent} is full: {free} bytes are left")
 
 
 def figures(file: Path, waiting: Callable[[], float]) -> Mapping[str, Metric]:
-    """What is shown of a log in a file, and of the writes that wait for it."""
+    """The metrics of a log file and of its waiting writes."""
 
     def size() -> int:
         return sum(path.stat().st_size for path in file.parent.glob(f"{file.name}*") if path.is_file())

@@ -1,16 +1,15 @@
-"""The port between a gateway and what keeps its word: logs, leases, small facts and large ones.
+"""The interface between a gateway and its durable storage: logs, leases, facts and blobs.
 
-A gateway holds nothing that may not be lost with it.  What has happened in a session is a log of numbered records;
-who may write to it is a lease; both are an engine's.  An engine may be one file on one machine (`sqlite`) or spread
-over many: nothing above this file knows.
+A gateway holds no state that must survive it.  The history of a session is a log of numbered records; a lease is
+the right to write to it; an engine stores both.  An engine may be one file on one machine (`sqlite`) or spread over
+many machines; no module above this one knows which.
 
-Rule 1: what `append` has returned from is durable, and in the order of its numbers.
-Rule 2: only the holder of the session's lease writes to it: an epoch that is not the newest is refused (`Fenced`).
-Rule 3: a record is read as it was written, byte for byte, or it says that it is not; a number is never left out.
-Rule 4: a write that failed with EngineFailure may have happened; doing it again has the effect of doing it once.
-Rule 5: an engine raises EngineFailure, DamagedLog, Fenced, Conflict, Unanswered and nothing else, unless it is used
-wrongly.
-Rule 6: whoever listens to a session is called after each `append` that returned, its writer included.
+Rule 1: when `append` has returned, its records are durable, in the order of their numbers.
+Rule 2: only the holder of a session's lease writes to it: an epoch that is not the newest is refused (`Fenced`).
+Rule 3: a record is read byte for byte as it was written, or marked as damaged; no number is ever left out.
+Rule 4: a write that failed with EngineFailure may have happened; repeating it has the effect of one write.
+Rule 5: an engine raises only EngineFailure, DamagedLog, Fenced, Conflict and Unanswered, unless it is used wrongly.
+Rule 6: every listener of a session is called after each `append` that returned, including the writer's own.
 """
 
 import asyncio
@@ -25,17 +24,17 @@ from ..metrics import Metric
 
 Origin = Literal["agent", "client", "gateway"]
 CallHandler = Callable[[str, bytes], Awaitable[bytes]]  # of the holder of a session's lease, to a request about it
-Key = tuple[str, ...]  # names a fact among those of its kind, from the general to the particular
+Key = tuple[str, ...]  # the name of a fact within its kind, from general to particular
 
 log = logging.getLogger("dragoman")
 
-MAX_FACT = 768 * 1024  # bytes of a fact's value, which any engine writes in one go
-MAX_KEY = 1024  # bytes of a key in all
+MAX_FACT = 768 * 1024  # bytes of a fact's value, which any engine writes at once
+MAX_KEY = 1024  # bytes of a whole key
 CALL_SECONDS = 10.0  # that the holder of a lease has to answer a request
 
 
 class EngineFailure(Error):
-    """The engine cannot keep its word just now; nothing was acknowledged."""
+    """The engine cannot write or read now; nothing was acknowledged."""
 
 
 class DamagedLog(EngineFailure):
@@ -43,7 +42,7 @@ class DamagedLog(EngineFailure):
 
 
 class Fenced(Error):
-    """Another holder has the session by now: the receiver of this error stops at once."""
+    """Another process holds the session by now: the receiver of this error stops at once."""
 
 
 class Conflict(Error):
@@ -51,16 +50,16 @@ class Conflict(Error):
 
 
 class Unanswered(Error):
-    """Nobody answers for a session; whether its holder did what it was asked for is unknown."""
+    """No holder answers for a session; whether it carried out the request is unknown."""
 
 
 class LogEntry(Struct, frozen=True, gc=False):
-    """What is to be written: who says it, on whose behalf, and the message."""
+    """A record to write: its origin, its principal and the message."""
 
     origin: Origin
     frame: bytes
     principal: str = ""
-    client: str = ""  # the client it came from, which need not be told its own words
+    client: str = ""  # the client it came from, which does not need a copy
 
 
 class StoredRecord(Struct, frozen=True, gc=False):
@@ -70,11 +69,11 @@ class StoredRecord(Struct, frozen=True, gc=False):
     epoch: int
     time: float
     entry: LogEntry
-    is_whole: bool = True  # otherwise it is not what was written, and `entry` says nothing
+    is_whole: bool = True  # if false, it is damaged and `entry` is meaningless
 
 
 class Lease(Struct, frozen=True):
-    """The right to write, until somebody else has a newer one."""
+    """The right to write, until another process gets a newer one."""
 
     name: str
     owner: str
@@ -82,14 +81,14 @@ class Lease(Struct, frozen=True):
 
 
 class Upkeep(Struct, frozen=True):
-    """A lease to be renewed, and small values to be set while it is held: their kinds; their key is its name."""
+    """A lease to renew, and facts to set while it is held, by their kinds; their key is the lease's name."""
 
     lease: Lease
     facts: Mapping[str, bytes] = {}
 
 
 class Fact(Struct, frozen=True):
-    """A small value and the revision it is of."""
+    """A small value and its revision."""
 
     value: bytes
     revision: int
@@ -99,32 +98,32 @@ class LogReader(Protocol):
     """The reading side of a gateway's storage."""
 
     async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
-        """The records after a number, in order; few enough to hold in memory."""
+        """The next records after a number, in order; few enough to hold in memory."""
 
     async def last(self, session: str) -> int:
         """The number of a session's last record; 0 for none."""
 
     async def marked_for_deletion(self) -> Sequence[str]:
-        """The sessions whose deletion is under way, or was cut short."""
+        """The sessions whose deletion is in progress or was interrupted."""
 
     async def fact(self, kind: str, *key: str) -> Fact | None:
-        """A small value; None when there is none.  Raises DamagedLog when it is not what was put."""
+        """A fact; None if there is none.  Raises DamagedLog if it is damaged."""
 
     def facts(self, kind: str, *prefix: str) -> AsyncIterator[tuple[Key, Fact]]:
-        """The small values of a kind whose key begins with these parts, in any order.
+        """The facts of a kind whose keys begin with these parts, in any order.
 
-        Damaged ones are left out, and logged.  Every value that is there all the time is told; one that
-        changes meanwhile may be told again.
+        Damaged ones are left out and logged.  Every fact that exists the whole time is included; one that changes
+        meanwhile may come twice.
         """
 
     async def facts_of(self, kind: str, keys: Sequence[Key]) -> Mapping[Key, Fact]:
-        """The small values of a kind that have these keys, as far as there are any; damaged ones as in `facts`."""
+        """The existing facts of a kind with these keys; damaged ones are treated as in `facts`."""
 
     def blob(self, session: str, name: str) -> AsyncIterator[bytes]:
-        """Something large, in pieces."""
+        """A blob, in pieces."""
 
     async def close(self) -> None:
-        """Finish what is under way."""
+        """Finish running operations and close."""
 
 
 class Engine(LogReader, Protocol):
@@ -133,76 +132,76 @@ class Engine(LogReader, Protocol):
     async def append(self, lease: Lease, entries: Sequence[LogEntry], after: int) -> None:
         """Write records numbered from `after` + 1; durable when it returns.
 
-        Those of them that this lease wrote there already are not written again.  Raises Fenced when the lease is
-        not the newest one, or when other records stand there.
+        Records that this lease has already written there are not written again.  Raises Fenced if the lease is not
+        the newest one, or if other records have these numbers.
         """
 
     def listen(self, session: str, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have something called soon after a session's log has grown, and maybe otherwise; gives what ends that.
+        """Call a function soon after a session's log has grown, and perhaps otherwise; returns how to end it.
 
-        An `append` here has returned before it is called for that.
+        An `append` of this process has returned before the function is called for it.
         """
 
     async def answer(self, owner: str, answer: CallHandler) -> Callable[[], Awaitable[None]]:
-        """Have requests about the sessions whose leases an owner holds answered; gives what ends that."""
+        """Answer requests about the sessions whose leases an owner holds; returns how to end it."""
 
     async def call(self, session: str, request: bytes) -> bytes:
-        """Ask whoever holds a session's lease, wherever that is; gives the answer.
+        """Send a request to the holder of a session's lease, wherever it is; returns the answer.
 
         Raises Unanswered when nobody holds it, or its holder fails or takes longer than `CALL_SECONDS`.
         """
 
     async def forget(self, session: str) -> None:
-        """Delete a session's log, and what is beside it, for good: in small steps, so that nobody waits for it."""
+        """Delete a session's log and its blobs, in small steps, so that others do not wait."""
 
     async def mark_for_deletion(self, session: str) -> None:
-        """Write down that a session is to be forgotten; `marked_for_deletion` names it until it is."""
+        """Record that a session will be deleted; `marked_for_deletion` names it until it is."""
 
     async def adopt(self, lease: Lease, records: Sequence[StoredRecord], after: int) -> None:
-        """Write records of another engine as they are, numbered from `after` + 1, as `append` does."""
+        """Write another engine's records unchanged, numbered from `after` + 1, like `append`."""
 
     async def identity(self, *, is_new: bool = False) -> str:
-        """The owner in whose name to take leases: after a restart the same, where nobody else can have been it.
+        """The owner name for leases: the same after a restart, if no other process can have used it.
 
-        One that `is_new` takes over beside a process that has leases still.
+        With `is_new`, another process may still hold leases.
         """
 
     async def acquire(self, name: str, owner: str, seconds: float) -> Lease | None:
-        """Take a lease nobody else holds, with a new epoch; None while somebody does."""
+        """Take a free lease, with a new epoch; None while another process holds it."""
 
     async def keep_up(self, held: Sequence[Upkeep], seconds: float) -> Collection[Lease]:
-        """Hold leases for longer and set the facts beside them, in one write; gives the leases that are lost.
+        """Renew leases and set their facts, in one write; returns the lost leases.
 
-        Of a lease that is somebody else's nothing is written.
+        Nothing is written for a lease that another process holds.
         """
 
     async def release(self, lease: Lease) -> None:
-        """Give a lease up."""
+        """Release a lease."""
 
     async def put_fact(self, kind: str, *key: str, value: bytes, revision: int | None = None) -> int:
-        """Set a small value, if it is still of this revision if one is given (0: none yet); gives the new one.
+        """Set a fact, if a given revision (0: none yet) is still current; returns the new revision.
 
-        Raises Conflict when it has changed, also if it was this call, tried before, that changed it.
+        Raises Conflict if it has changed, even if an earlier attempt of this call changed it.
         """
 
     async def drop_fact(self, kind: str, *key: str) -> None:
-        """Remove a small value."""
+        """Remove a fact."""
 
     async def check(self) -> None:
-        """Raise EngineFailure unless it can write just now and has room for what comes."""
+        """Raise EngineFailure unless it can write now and has enough space."""
 
     def metrics(self) -> Mapping[str, Metric]:
-        """Figures about itself, by the names that are shown."""
+        """Its metrics, by their shown names."""
 
     async def put_blob(self, lease: Lease, data: bytes) -> str:
-        """Keep something large beside a session's log, until that is forgotten; gives its name, its SHA-256.
+        """Store a blob beside a session's log, until the session is deleted; returns its name, the SHA-256.
 
-        Raises Fenced when the lease is not the newest one.
+        Raises Fenced if the lease is not the newest one.
         """
 
 
 def check_fact(kind: str, key: Key, value: bytes = b"") -> None:
-    """Raise ValueError for what no engine keeps as a fact."""
+    """Raise ValueError for a fact that no engine can store."""
     if not key or sum(len(part.encode()) for part in key) > MAX_KEY:
         raise ValueError(f"the key of a {kind} has 1 to {MAX_KEY} bytes")
     if len(value) > MAX_FACT:
@@ -210,7 +209,7 @@ def check_fact(kind: str, key: Key, value: bytes = b"") -> None:
 
 
 def check_call(request: bytes) -> None:
-    """Raise ValueError for what no engine carries to the holder of a lease."""
+    """Raise ValueError for a request that no engine can carry to the holder of a lease."""
     if len(request) > MAX_FACT:
         raise ValueError(f"a request has {MAX_FACT} bytes at most, not {len(request)}")
 

@@ -1,8 +1,8 @@
-"""How a session is deleted beside those that go on: a little at a time, and so that nothing of it is left."""
+"""Deletes a session a little at a time, beside running sessions, and without leaving any bytes of it."""
 
 import sqlite3
 
-STEP_BYTES = 1024 * 1024  # of records deleted in one transaction
+STEP_BYTES = 1024 * 1024  # bytes of records deleted in one transaction
 STEP_ROWS = 500
 
 
@@ -13,7 +13,7 @@ def begin(db: sqlite3.Connection, session: str) -> None:
 
 
 def go_on(db: sqlite3.Connection, session: str) -> bool:
-    """Delete some of what a session left; false when there was nothing more."""
+    """Delete some of a session's rows; false if there were none left."""
     rows = db.execute(
         "SELECT id, length(frame) FROM records WHERE session = ? ORDER BY number LIMIT ?", (session, STEP_ROWS)
     ).fetchall()

@@ -1,7 +1,7 @@
 """A session's log over an engine's records, with frames of any size.
 
-An engine is given records it can hold many of at once; a frame that is larger is kept beside the log, and a record
-says where.  Who reads gets it back one record at a time, so that nobody holds more than one such frame.
+An engine handles many small records at once.  A larger frame is stored as a blob, and its record names it.  Readers
+get it back one record at a time, so that no more than one such frame is in memory.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _MARK = b'{"dragoman":"beside",'
 
 
 class _Beside(Struct, tag_field="dragoman", tag="beside"):
-    """Where a frame is that is not in the log itself."""
+    """The name of a blob with the frame."""
 
     blob: str
 
@@ -33,7 +33,7 @@ async def append(engine: Engine, lease: Lease, entries: Sequence[LogEntry], afte
 
 
 async def adopt(engine: Engine, lease: Lease, records: Sequence[StoredRecord], after: int) -> None:
-    """Write the records of another log as they are."""
+    """Write the records of another log unchanged."""
     kept = [
         msgspec.structs.replace(record, entry=await _kept(engine, lease, record.entry), is_whole=True)
         for record in records
@@ -42,7 +42,7 @@ async def adopt(engine: Engine, lease: Lease, records: Sequence[StoredRecord], a
 
 
 async def records(engine: LogReader, session: str, after: int = 0) -> AsyncGenerator[StoredRecord, None]:
-    """The records after a number, to the last one there is."""
+    """The records after a number, to the last one."""
     while page := await engine.read(session, after):
         for record in page:
             after = record.number
@@ -56,7 +56,7 @@ async def record(engine: LogReader, session: str, number: int) -> StoredRecord:
 
 
 async def _kept(engine: Engine, lease: Lease, entry: LogEntry) -> LogEntry:
-    """An entry as an engine is given it: what is large is kept beside the log."""
+    """An entry for the engine; a large frame is stored as a blob."""
     if len(entry.frame) <= LARGE:
         return entry
     beside = _Beside(await engine.put_blob(lease, entry.frame))
@@ -64,7 +64,7 @@ async def _kept(engine: Engine, lease: Lease, entry: LogEntry) -> LogEntry:
 
 
 async def _whole(engine: LogReader, session: str, record: StoredRecord) -> StoredRecord:
-    """A record with its frame, wherever that is; what cannot be read is told in its place, to everybody."""
+    """A record with its frame; an unreadable one is replaced by an update that says so, to all clients."""
     frame: bytes | None = record.entry.frame if record.is_whole else None
     if frame is not None and (name := blob_of(frame)):
         frame = await _beside(engine, session, name)
@@ -77,12 +77,12 @@ async def _whole(engine: LogReader, session: str, record: StoredRecord) -> Store
 
 
 def blob_of(frame: bytes) -> str | None:
-    """The name of what is kept beside the log in the place of a frame."""
+    """The name of the blob in a record, if it has one."""
     return msgspec.json.decode(frame, type=_Beside).blob if frame.startswith(_MARK) else None
 
 
 async def _beside(engine: LogReader, session: str, name: str) -> bytes | None:
-    """A frame that was kept beside the log; None when it is no longer what it was."""
+    """A frame from a blob; None if it is damaged."""
     try:
         frame = b"".join([piece async for piece in engine.blob(session, name)])
     except DamagedLog:
@@ -91,7 +91,7 @@ async def _beside(engine: LogReader, session: str, name: str) -> bytes | None:
 
 
 def damage_frame(session: str, number: int) -> bytes:
-    """The update in place of an unreadable record: a text that every client shows."""
+    """The update in place of an unreadable record: a text, which every client shows."""
     log.error("record %d of session %s is damaged", number, session)
     text = f"[Damaged: record {number} of this session's log cannot be read.]"
     update = {

@@ -1,4 +1,4 @@
-"""The engines there are: who serves a gateway asks for one by its address, and knows none by name."""
+"""Opens an engine by its address, so that no other module names one."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from .sqlite import SqliteEngine
 
 
 async def open_engine(address: str, directory: Path, level: Level) -> Engine:
-    """The engine at an address, which is that of NATS; without an address the file in a directory."""
+    """The engine at an address of NATS, or without an address the file in a directory."""
     if not address:
         return SqliteEngine(directory, level)
     if not address.startswith("nats://"):

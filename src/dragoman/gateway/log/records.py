@@ -1,7 +1,7 @@
-"""What a session's log holds, and messages as bytes of which a gateway changes a member or two.
+"""The content of a session's log, and editing single members of encoded messages.
 
-An update is kept as the very frame clients are sent.  What only the gateway has to remember (prompts and how they
-ended, questions and their answers) stands between them, and no client is ever shown it.
+An update is stored as exactly the frame that clients get.  Records of the gateway's own (prompts and their
+outcomes, questions and their answers) are between them, and clients never get them.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from ...foundation.documents import Json
 
 SEQ = "dragoman.seq"  # in the `_meta` of an update: its number in the session's log
 OWN_WORDS = (
-    "dragoman.ownWords"  # of session/new and the like: tell this client also what it says, once that is kept
+    "dragoman.ownWords"  # of session/new and similar: send this client its own messages, too, once they are stored
 )
 AFTER = "dragoman.after"  # of session/resume: the last number the client has seen
-PROMPT = "dragoman.prompt"  # of session/prompt: what tells it from any other, also when it is sent again
+PROMPT = "dragoman.prompt"  # of session/prompt: its key, which is the same when it is sent again
 
 _UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":'
 _encode = msgspec.json.Encoder().encode
@@ -30,7 +30,7 @@ _read_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def members(params: Raw) -> dict[str, Raw]:
-    """The members of an object, each as it was written."""
+    """The members of an object, each in its original encoding."""
     try:
         return _read_members(params)
     except msgspec.DecodeError:
@@ -38,7 +38,7 @@ def members(params: Raw) -> dict[str, Raw]:
 
 
 def optional(found: dict[str, Raw], name: str) -> dict[str, Raw]:
-    """The members of a member; none when it is missing, null or anything but an object."""
+    """The members of a member; empty if it is missing, null or not an object."""
     try:
         return _read_members(found.get(name, b"{}"))
     except msgspec.DecodeError:
@@ -46,7 +46,7 @@ def optional(found: dict[str, Raw], name: str) -> dict[str, Raw]:
 
 
 def text(found: dict[str, Raw], name: str) -> str | None:
-    """A member that has to be a string, if it is there."""
+    """A member that must be a string if it exists."""
     if name not in found:
         return None
     try:
@@ -56,31 +56,31 @@ def text(found: dict[str, Raw], name: str) -> str | None:
 
 
 def session_of(found: dict[str, Raw]) -> str:
-    """The session that a message is about."""
+    """The session id in a message."""
     if (session := text(found, "sessionId")) is None:
         raise InvalidParams("sessionId is missing")
     return session
 
 
 def meta(found: dict[str, Raw]) -> dict[str, Raw]:
-    """The members of `_meta`; none when it is anything but an object."""
+    """The members of `_meta`; empty if it is not an object."""
     return optional(found, "_meta")
 
 
 def meta_value(found: dict[str, Raw], name: str) -> Any:
-    """A member of `_meta` as what it says."""
+    """A decoded member of `_meta`."""
     return msgspec.json.decode(value) if (value := meta(found).get(name)) is not None else None
 
 
 def changed(found: dict[str, Raw], notes: Mapping[str, Json | Raw] | None = None, **values: object) -> Raw:
-    """The object with some members replaced and notes added to its `_meta`; all else stays as it was written."""
+    """The object with some members replaced and notes added to its `_meta`; the rest stays byte for byte."""
     if notes:
         values["_meta"] = {**meta(found), **notes}
     return Raw(_encode({**found, **values}))
 
 
 def raw(value: object) -> Raw:
-    """Anything as the bytes of its JSON."""
+    """A value as encoded JSON."""
     return Raw(_encode(value))
 
 
@@ -88,25 +88,25 @@ def raw(value: object) -> Raw:
 
 
 def update_frame(found: dict[str, Raw], session: str, number: int) -> bytes:
-    """An agent's update as it is kept and sent: with the session's public id, and its number."""
+    """An agent's update as it is stored and sent: with the session's public id and its number."""
     return b"%b%b}" % (_UPDATE, changed(found, {SEQ: number}, sessionId=session))
 
 
 def is_update(frame: bytes) -> bool:
-    """Whether clients are sent a record; the others are the gateway's own."""
+    """Whether clients get a record; the others are the gateway's own."""
     return frame.startswith(_UPDATE)
 
 
 def update_params(frame: bytes) -> Raw | None:
-    """The frame of a record for clients; None for one that is the gateway's own."""
+    """The frame of a record for clients; None for one of the gateway's own."""
     return Raw(frame[len(_UPDATE) : -1]) if is_update(frame) else None
 
 
-# What only the gateway remembers
+# The gateway's own records
 
 
 class ErrorAnswer(Struct, omit_defaults=True):
-    """An error as an answer."""
+    """An error in the form of an answer."""
 
     code: int
     message: str
@@ -127,7 +127,7 @@ class PromptAccepted(Struct, tag_field="dragoman", tag="prompted"):
 
 
 class PromptEnded(Struct, tag_field="dragoman", tag="ended"):
-    """How a prompt ended: there is exactly one of these for each."""
+    """The outcome of a prompt: exactly one for each prompt."""
 
     prompt: str
     result: Raw = NULL
@@ -140,7 +140,7 @@ class PromptEnded(Struct, tag_field="dragoman", tag="ended"):
 
 
 class QuestionAsked(Struct, tag_field="dragoman", tag="asked"):
-    """A question of the agent for the viewers that may answer."""
+    """A question of the agent to the viewers that may answer."""
 
     question: str = field(name="ask")  # its id
     method: str
@@ -148,12 +148,12 @@ class QuestionAsked(Struct, tag_field="dragoman", tag="asked"):
 
 
 class Answered(Struct, tag_field="dragoman", tag="answered"):
-    """A question has its one answer."""
+    """The one answer to a question."""
 
     question: str = field(name="ask")  # its id
     result: Raw = NULL
     error: ErrorAnswer | None = None
-    by: str = ""  # the principal; empty when it was nobody
+    by: str = ""  # the principal; empty if nobody answered
 
 
 Own = PromptAccepted | PromptEnded | QuestionAsked | Answered

@@ -1,4 +1,4 @@
-"""Which kept sessions are deleted, and why: by age, by number and by size, for each principal on its own."""
+"""Deletes stored sessions by age, number and size, for each principal separately."""
 
 import logging
 import time
@@ -15,34 +15,34 @@ from .session_facts import MEMBER, SessionFacts
 
 log = logging.getLogger("dragoman")
 
-SOON, EVERY = 5.0, 60.0  # seconds until what is kept is looked at, and between two looks
-ROUND = 3600.0  # seconds that one of them may take
+SOON, EVERY = 5.0, 60.0  # seconds until the first check, and between two checks
+ROUND = 3600.0  # seconds that one deletion may take
 Reason = Literal["age", "count", "bytes"]
 
 
 class Retention(Struct, frozen=True, kw_only=True):
-    """How much is kept of each principal's sessions; None sets no limit.  What was used last is kept first."""
+    """The limits of each principal's stored sessions; None sets no limit.  The latest sessions are kept."""
 
-    seconds: float | None = None  # since a session was last used
+    seconds: float | None = None  # days since a session was last used
     sessions: int | None = None
-    bytes: int | None = None  # of all their logs together
+    bytes: int | None = None  # bytes of all their logs together
 
     def __bool__(self) -> bool:
         return any(limit is not None for limit in (self.seconds, self.sessions, self.bytes))
 
 
 class KeptSession(Struct, frozen=True):
-    """A session as far as its deletion is concerned."""
+    """The facts about a session that decide on its deletion."""
 
     session: str
     principal: str
     updated: float
     bytes: int
-    is_open: bool = False  # it counts, and stays
+    is_open: bool = False  # it counts, but is never deleted
 
 
 class Expired(Struct, frozen=True):
-    """A session that is to be deleted, as it was when that was decided."""
+    """A session to delete, with the time of its last use at the decision."""
 
     session: str
     principal: str
@@ -52,7 +52,7 @@ class Expired(Struct, frozen=True):
 
 
 def expired(kept: Iterable[KeptSession], retention: Retention, now: float) -> list[Expired]:
-    """The sessions beyond what is kept, the one used longest ago first."""
+    """The sessions beyond the retention, the longest unused first."""
     by_principal: dict[str, list[KeptSession]] = {}
     for one in kept:
         by_principal.setdefault(one.principal, []).append(one)
@@ -62,7 +62,7 @@ def expired(kept: Iterable[KeptSession], retention: Retention, now: float) -> li
 
 def _expired_of_one(own: list[KeptSession], retention: Retention, now: float) -> Iterable[Expired]:
     count = size = 0
-    # Open ones first: they stay, so what they take up is taken from the others.
+    # Open ones first: they stay, so their size counts against the others.
     for one in sorted(own, key=lambda one: (not one.is_open, -one.updated, one.session)):
         if not one.is_open and (reason := _reason(one, retention, now, count, size)):
             yield Expired(one.session, one.principal, one.updated, one.bytes, reason)
@@ -84,7 +84,7 @@ def _reason(one: KeptSession, retention: Retention, now: float, count: int, size
 async def kept_sessions(
     engine: Engine, is_open: Container[str], principal: str | None = None
 ) -> AsyncIterator[KeptSession]:
-    """All sessions there are, or those of one principal."""
+    """All sessions, or those of one principal."""
     async for (id,), fact in engine.facts("session"):
         facts = msgspec.json.decode(fact.value, type=SessionFacts)
         if principal in (None, facts.principal):
@@ -92,12 +92,12 @@ async def kept_sessions(
 
 
 async def forget_session(engine: Engine, id: str) -> None:
-    """Delete all that is kept of a session: who has a part in it, what is known of it, its log.
+    """Delete all data of a session: its roles, its facts and its log.
 
-    It may be cut short at any moment; `Engine.marked_for_deletion` then names the session, and calling this again
+    It may be interrupted at any moment; `Engine.marked_for_deletion` then names the session, and calling this again
     finishes the deletion.
     """
-    await engine.mark_for_deletion(id)  # whatever happens now, somebody will finish it
+    await engine.mark_for_deletion(id)  # from now on, the deletion will be finished after any failure
     for principal in await _parties(engine, id):
         await engine.drop_fact(MEMBER, principal, id)
     for kind in ("session", *summary.KINDS):
@@ -106,7 +106,7 @@ async def forget_session(engine: Engine, id: str) -> None:
 
 
 async def _parties(engine: Engine, id: str) -> Iterable[str]:
-    """Who has a part in a session: its facts say so, and where that is damaged, what else is known."""
+    """The principals with a role in a session: from its facts, or if they are damaged, from other data."""
     try:
         fact = await engine.fact("session", id)
     except DamagedLog:
@@ -118,7 +118,7 @@ async def _parties(engine: Engine, id: str) -> Iterable[str]:
 
 
 class Expiry:
-    """Deletes what is beyond the retention, now and then; `delete` is given a session and when it was last used."""
+    """Deletes sessions beyond the retention regularly; `delete` gets a session and the time of its last use."""
 
     def __init__(
         self,
@@ -132,14 +132,14 @@ class Expiry:
         self._engine, self._is_open, self._delete, self._metrics = engine, is_open, delete, metrics
 
     async def clear_away(self) -> None:
-        """Finish deletions that were cut short, and delete what is beyond the retention."""
+        """Finish interrupted deletions, and delete sessions beyond the retention."""
         for id in await self._engine.marked_for_deletion():
             await forget_session(self._engine, id)
         if self.retention and (gone := [one async for one in self.expire(self.retention)]):
             log.info("%d sessions beyond the retention were deleted", len(gone))
 
     async def make_room(self, principal: str) -> None:
-        """Delete what is beyond the retention of one principal."""
+        """Delete one principal's sessions beyond the retention."""
         if self.retention:
             async for _ in self.expire(self.retention, principal):
                 pass
@@ -147,7 +147,7 @@ class Expiry:
     async def expire(
         self, retention: Retention, principal: str | None = None, *, is_dry: bool = False
     ) -> AsyncGenerator[Expired, None]:
-        """Delete what is beyond a retention, of everybody or of one principal; gives what went, or would go."""
+        """Delete sessions beyond a retention, of all principals or of one; returns them, even if only listed."""
         kept = [one async for one in kept_sessions(self._engine, self._is_open, principal)]
         for one in expired(kept, retention, time.time()):
             if is_dry or await self._delete(one.session, one.updated):

@@ -11,19 +11,19 @@ from ..access.principals import PrincipalName
 from ..access.roles import Role
 from .records import meta_value
 
-MEMBER = "seat"  # the kind of fact that says who has a part in which session, as logs have it since the first
-MAX_STATED = 192 * 1024  # bytes of what a session is opened with, and of the modes and options its agent names
-DETACHED = "dragoman.detached"  # of session/new: what becomes of prompts while nobody is there
+MEMBER = "seat"  # the kind of fact for roles in sessions; the name is fixed by existing logs
+MAX_STATED = 192 * 1024  # bytes of the params that open a session, and of its agent's modes and options
+DETACHED = "dragoman.detached"  # of session/new: what happens to prompts while no client is connected
 
 
 class Detached(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """What becomes of a session's prompts while nobody is at it: by default they go on."""
+    """The fate of a session's prompts while no client is connected: by default they continue."""
 
     cancel_after: float | None = None  # seconds
-    unless_asking: bool = False  # not while a question waits for somebody to come
+    unless_asking: bool = False  # but not while a question waits for a client
 
     def asked_for(self, found: dict[str, Raw]) -> "Detached":
-        """This, or what the client that opens a session wants instead."""
+        """This policy, changed by the params of the client that opens a session."""
         asked: Any = meta_value(found, DETACHED)
         if asked is None:
             return self
@@ -39,16 +39,16 @@ class SessionFacts(Struct, omit_defaults=True):
     agent: str
     principal: PrincipalName
     cwd: str
-    opening: Raw  # what it was opened with, to be opened again
-    state: Raw = Raw(b"{}")  # what the agent answered: modes, options
-    upstream: str = ""  # what the agent calls it
+    opening: Raw  # the params for opening it again
+    state: Raw = Raw(b"{}")  # the agent's answer: modes, options
+    upstream: str = ""  # the agent's id of the session
     created: float = 0.0
     updated: float = 0.0
     title: str | None = None
-    roles: dict[str, Role] = {}  # of others than the owner
+    roles: dict[str, Role] = {}  # roles of principals other than the owner
     detached: Detached = Detached()
     bytes: int = 0  # of its log
-    introduction: Introduction = BARE  # what its agent was told of its clients
+    introduction: Introduction = BARE  # the introduction that its agent got
     archived: bool = False
 
     def role_of(self, principal: str) -> Role | None:
@@ -56,7 +56,7 @@ class SessionFacts(Struct, omit_defaults=True):
 
 
 class ListedSession(Struct):
-    """As much of the facts as a list of sessions shows."""
+    """The part of the facts that a list of sessions shows."""
 
     agent: str
     principal: str

@@ -1,4 +1,4 @@
-"""The engine of one machine: a file of SQLite, written by one thread, all waiting records in one transaction."""
+"""The engine of one machine: an SQLite file with one writing thread and one transaction for all waiting records."""
 
 import asyncio
 import functools
@@ -42,24 +42,24 @@ from .sqlite_reading import SqliteReader, last_number, name_of
 
 T = TypeVar("T")
 
-IDENTITY = "gateway", "owner"  # the fact that says who takes leases
+IDENTITY = "gateway", "owner"  # the fact with the owner of leases
 LONGEST_LEASE = 60.0  # seconds that a gateway takes one for, at most
-TRIES, PAUSE = 40, 0.05  # to empty the write-ahead log behind a deletion, and seconds between two
+TRIES, PAUSE = 40, 0.05  # attempts to empty the write-ahead log after a deletion, and seconds between two
 
 
 class SqliteEngine(SqliteReader):
-    """Keeps everything in one directory; one process at a time has it."""
+    """Stores everything in one directory, which one process at a time uses."""
 
     def __init__(self, directory: str | os.PathLike[str], level: Level = "process") -> None:
         super().__init__(directory)
         self._listeners: dict[str, set[Callable[[], None]]] = {}
         self._answers: dict[str, CallHandler] = {}  # by owner: all that hold leases here are in this process
-        self._looked: set[str] = set()  # sessions with damage for which all of the database was looked at
+        self._looked: set[str] = set()  # damaged sessions that have caused a full check already
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._commits = Histogram("How long commits of the log took, the sync to the disk included.")
         self._failures = Counter("Writes and reads of the log that failed.")
         opened = functools.partial(GatewayFile, self.path, level, self._commits.observe)
-        opened().close()  # what is wrong with it is wrong now
+        opened().close()  # report a fault now
         self._writer = DatabaseThread(opened, "gateway log", self._failed)
 
     async def close(self) -> None:
@@ -82,7 +82,7 @@ class SqliteEngine(SqliteReader):
         }
 
     async def _write(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Have something done; returns when it is committed, with all that waited beside it."""
+        """Run a write; returns when it is committed, together with other waiting writes."""
         return await self._writer.run(lambda file: job(file.db), shares=True)
 
     async def _mend(self) -> bool:
@@ -112,7 +112,7 @@ class SqliteEngine(SqliteReader):
     async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
         found = await super().read(session, after, limit)
         if session not in self._looked and not all(record.is_whole for record in found):
-            self._looked.add(session)  # once: what is lost for good is lost
+            self._looked.add(session)  # only once, because lost data stays lost
             if await self._mend():
                 found = await super().read(session, after, limit)
         return found
@@ -161,7 +161,7 @@ class SqliteEngine(SqliteReader):
     # Leases
 
     async def identity(self, *, is_new: bool = False) -> str:
-        """One process at a time has the file, so the next one takes over what the last one held."""
+        """One process at a time has the file, so the next one takes over the leases of the last one."""
         if is_new or await self.fact(*IDENTITY) is None:
             await self.put_fact(*IDENTITY, value=secrets.token_hex(8).encode())
         fact = await self.fact(*IDENTITY)
@@ -248,7 +248,7 @@ def _write_records(file: GatewayFile, session: str, records: Sequence[StoredReco
 def _unwritten(
     db: sqlite3.Connection, session: str, records: Sequence[StoredRecord], after: int
 ) -> Sequence[StoredRecord]:
-    """Those of some records that a try whose end nobody heard of did not write."""
+    """Those of some records that an unacknowledged attempt has not written."""
     rows = db.execute(
         "SELECT epoch, origin, principal, client, frame FROM records WHERE session = ? AND number > ?"
         " ORDER BY number LIMIT ?",
@@ -278,7 +278,7 @@ def _is_held(db: sqlite3.Connection, lease: Lease) -> bool:
 
 
 def _holder(db: sqlite3.Connection, session: str) -> str:
-    """Who holds a session's lease; empty where nobody does."""
+    """The holder of a session's lease; empty if there is none."""
     row = db.execute("SELECT owner, expires FROM leases WHERE name = ?", (session,)).fetchone()
     return str(row[0]) if row and row[1] > time.time() else ""
 
@@ -294,7 +294,7 @@ def _put_lease(db: sqlite3.Connection, lease: Lease, last: int, expires: float) 
 
 
 def _latest_epoch(db: sqlite3.Connection, session: str) -> int:
-    """The newest epoch that ever wrote to a session, should its lease be lost."""
+    """The newest epoch of a session's records, in case its lease is lost."""
     row = db.execute(
         "SELECT epoch FROM records WHERE session = ? ORDER BY number DESC LIMIT 1", (session,)
     ).fetchone()

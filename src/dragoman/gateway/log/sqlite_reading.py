@@ -1,6 +1,6 @@
 """Reads the log of one machine from its file, with a connection and a thread of its own.
 
-A long history therefore holds up nobody who writes, and the file can be read beside the process that has it.
+So a long history does not delay writers, and the file can be read beside the process that writes it.
 """
 
 import asyncio
@@ -21,26 +21,26 @@ T = TypeVar("T")
 
 log = logging.getLogger("dragoman")
 
-PIECE = 256 * 1024  # bytes of a blob handed out at once
-KEYS = 500  # of facts, asked for in one statement
+PIECE = 256 * 1024  # bytes of a blob read at once
+KEYS = 500  # keys of facts in one statement
 PAGE = 2000  # facts read at once
-READ_BYTES = 1024 * 1024  # of records handed out at once
-LAST = "\U0010ffff"  # comes after whatever a key goes on with
+READ_BYTES = 1024 * 1024  # bytes of records returned at once
+LAST = "\U0010ffff"  # sorts after every continuation of a key
 
 
 class SqliteReader:
-    """Reads what is kept in a directory, also beside the process that has it."""
+    """Reads the data in a directory, also beside the process that writes it."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.path = Path(directory) / FILE
-        # It never waits for who writes.
+        # Reading never waits for writers.
         self._reader = DatabaseThread(functools.partial(ReadingFile, self.path), "gateway history", unreadable)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._reader.close)
 
     async def _mend(self) -> bool:
-        """Have the database made anew if it is damaged; false when that is not so, or not ours to do."""
+        """Rebuild the database if it is damaged; false if it is not, or if this process only reads."""
         return False
 
     async def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
@@ -51,7 +51,7 @@ class SqliteReader:
         try:
             return await self._reader.run(fresh, shares=False)
         except UnreadableLog:
-            await self._mend()  # or somebody else has done so meanwhile
+            await self._mend()  # or another process has done so meanwhile
             return await self._reader.run(fresh, shares=False)
 
     async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
@@ -136,7 +136,7 @@ def name_of(kind: str, key: Key, value: bytes = b"") -> str:
 
 
 def read_records(db: sqlite3.Connection, session: str, after: int, limit: int) -> list[StoredRecord]:
-    """Some records after a number; in the place of what is damaged or missing, one that says so."""
+    """Some records after a number, with markers in place of damaged or missing ones."""
     found: list[StoredRecord] = []
     size, expected = 0, after + 1
     rows = db.execute(
@@ -163,7 +163,7 @@ def _missing(number: int) -> StoredRecord:
 
 
 def _whole_facts(kind: str, rows: Iterable[tuple[str, bytes, int, int]]) -> dict[Key, Fact]:
-    """The facts of rows that are what was put."""
+    """The facts in undamaged rows."""
     found: dict[Key, Fact] = {}
     for key, value, revision, crc in rows:
         if crc == fact_checksum(kind, key, value, revision):
@@ -174,7 +174,7 @@ def _whole_facts(kind: str, rows: Iterable[tuple[str, bytes, int, int]]) -> dict
 
 
 def last_number(db: sqlite3.Connection, session: str) -> int:
-    """The number of a session's last record: of those that are there, and as its lease says."""
+    """The number of a session's last record, from the records and from its lease."""
     (there,) = db.execute("SELECT max(number) FROM records WHERE session = ?", (session,)).fetchone()
     row = db.execute("SELECT name, owner, epoch, last, crc FROM leases WHERE name = ?", (session,)).fetchone()
     said = row[3] if row and row[4] == lease_checksum(*row[:4]) else 0

@@ -1,6 +1,6 @@
-"""How a session stands after its log, kept beside it so that nobody has to read all of it again.
+"""The summary of a session's log, stored beside it so that the whole log need not be read again.
 
-It is the fold of the records up to one of them: made again when it is lost, gone on with from where it is.
+It is the fold of the records up to a number: rebuilt if it is lost, and continued from that number.
 """
 
 import contextlib
@@ -13,15 +13,15 @@ from msgspec import Raw, Struct, field
 from .engine import LogEntry
 from .records import Answered, PromptAccepted, PromptEnded, QuestionAsked, is_update, raw, read_own
 
-KINDS = ("summary", "checkpoint")  # of facts: the newest, and an older one should that be damaged or refused
-CHECKPOINT = 50_000  # records after which the older one is made anew
-MAX_OUTCOMES = 4096  # prompts whose outcome is found by their key; of more the oldest is forgotten
-MAX_TOOLS = 1024  # calls that are told to have failed when their agent is gone; of more the oldest is forgotten
-MAX_TOOL_ID = 512  # characters; a call with a longer one is not remembered
+KINDS = ("summary", "checkpoint")  # the newest summary, and an older one in case that is damaged or refused
+CHECKPOINT = 50_000  # records after which the older one is replaced
+MAX_OUTCOMES = 4096  # prompts whose outcome can be found by key; the oldest of more is dropped
+MAX_TOOLS = 1024  # calls that are reported as failed when their agent has ended; the oldest of more is dropped
+MAX_TOOL_ID = 512  # characters of an id; a call with a longer one is not remembered
 
 
 class _ToolState(Struct, rename="camel"):
-    """As much of an update as tells which tool calls are under way."""
+    """The part of an update that shows which tool calls are running."""
 
     session_update: str = ""
     tool_call_id: str = ""
@@ -44,15 +44,15 @@ class LogSummary(Struct):
 
     at: int = 0
     size: int = 0  # bytes of the log
-    prompts: dict[str, int] = {}  # accepted and not ended, by key; where in the log
-    questions: dict[str, str] = field(name="asks", default_factory=dict)  # open, by id: their method
-    tools: dict[str, int] = {}  # calls that have begun and not ended
-    outcomes: dict[str, int] = {}  # where in the log each prompt ended, by the digest of its key
-    commands: int = 0  # where the commands that there are were told last
+    prompts: dict[str, int] = {}  # open prompts: record numbers by key
+    questions: dict[str, str] = field(name="asks", default_factory=dict)  # open questions: methods by id
+    tools: dict[str, int] = {}  # running tool calls
+    outcomes: dict[str, int] = {}  # the record number of each prompt's outcome, by the digest of its key
+    commands: int = 0  # the record number of the latest slash commands
 
     @staticmethod
     def read(kept: Iterable[bytes], last: int) -> "LogSummary":
-        """The newest of those that were kept and can be gone on with, or the beginning of a new one."""
+        """The newest stored summary that can be continued, or an empty one."""
         found = [LogSummary()]
         for data in kept:
             with contextlib.suppress(msgspec.DecodeError):
@@ -60,13 +60,13 @@ class LogSummary(Struct):
         return max((one for one in found if one.at <= last), key=lambda one: one.at)
 
     def add(self, first: int, entries: Sequence[LogEntry]) -> None:
-        """Go on with records, the first of which has this number."""
+        """Fold in records, the first of which has this number."""
         for number, entry in enumerate(entries, first):
             self.at = number
             self.size += len(entry.frame)
             if not is_update(entry.frame):
                 self._add_own(number, entry.frame)
-            elif b'"tool_call' in entry.frame:  # of most a look at the bytes is enough
+            elif b'"tool_call' in entry.frame:  # for most, a search in the bytes is enough
                 self._add_tool(number, entry.frame)
             elif b'"available_commands_update"' in entry.frame:
                 self._add_commands(number, entry.frame)
@@ -101,23 +101,23 @@ class LogSummary(Struct):
             _put(self.tools, update.tool_call_id, number, MAX_TOOLS)
 
     def outcome_of(self, key: str) -> int | None:
-        """Where in the log a prompt's outcome stands."""
+        """The record number of a prompt's outcome."""
         return self.outcomes.get(_digest(key))
 
     def failures(self) -> Iterable[dict[str, Raw]]:
-        """The updates that say of each open tool call that it failed."""
+        """Updates that report each open tool call as failed."""
         for id in self.tools:
             update = {"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed"}
             yield {"sessionId": raw(""), "update": raw(update)}
 
 
 def _put(kept: dict[str, int], key: str, number: int, most: int) -> None:
-    """Put a number under a key; beyond so many, the oldest goes."""
+    """Store a number under a key; beyond a limit, drop the oldest."""
     kept[key] = number
     if len(kept) > most:
         del kept[next(iter(kept))]
 
 
 def _digest(key: str) -> str:
-    """A short name of a prompt, so that a summary of thousands of them is small."""
+    """A short digest of a prompt's key, so that a summary of thousands of them is small."""
     return blake2b(key.encode(), digest_size=12).hexdigest()

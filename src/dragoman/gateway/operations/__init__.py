@@ -1,1 +1,1 @@
-"""For those who run a gateway: administration, metrics, retention, supervision."""
+"""Operation of a gateway: administration, metrics, retention, supervision."""

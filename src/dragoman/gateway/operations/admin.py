@@ -1,6 +1,6 @@
 """The admin socket of a gateway, in its directory: only the gateway's user can open it.
 
-A request is a line of JSON, its answer lines of JSON.  None of this is on the listener clients use.
+A request is a line of JSON, its answer is lines of JSON.  Clients' listener offers none of this.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from ..log.retention import Retention
 from .agent_list import agents_of
 
 SOCKET = "admin.sock"
-REFUSAL = b'{"error":'  # how a line begins that says what cannot be done
+REFUSAL = b'{"error":'  # the beginning of a line that refuses a request
 MAX_LINE = 64 * 1024
-LOOK_AGAIN = 1.0  # seconds after which a session that says nothing is looked for again
+LOOK_AGAIN = 1.0  # seconds after which a silent session is looked up again
 
 
 class GatewayNotRunning(Error):
@@ -46,7 +46,7 @@ class AdminRequest(Struct):
     retention: Retention = Retention()
     principal: str | None = None
     dry_run: bool = False
-    layout: int = 0  # of the state, as a process that takes over knows it
+    layout: int = 0  # the layout of the state that a new process writes
 
 
 HandOver = Callable[[AdminRequest, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[str | None]]
@@ -56,9 +56,9 @@ HandOver = Callable[[AdminRequest, asyncio.StreamReader, asyncio.StreamWriter], 
 async def admin_socket(
     gateway: Gateway, directory: Path, stop: Callable[[], None], hand_over: HandOver | None = None
 ) -> AsyncIterator[Path]:
-    """Listen for admin requests; `stop` is called to have the gateway drained and ended.
+    """Listen for admin requests; `stop` is called to drain and end the gateway.
 
-    `hand_over` is what answers a process that takes over.
+    `hand_over` answers a process that takes over.
     """
     path = directory / SOCKET
     path.unlink(missing_ok=True)
@@ -95,7 +95,7 @@ async def admin_socket(
     finally:
         await stop_listening(server)
         await visits.end()
-        if own == _identity(path):  # or it is that of the process that has taken over
+        if own == _identity(path):  # or it belongs to the process that has taken over
             path.unlink(missing_ok=True)
 
 
@@ -155,7 +155,7 @@ async def _obey(
 
 
 async def _expire(gateway: Gateway, request: AdminRequest, writer: asyncio.StreamWriter) -> None:
-    """Delete what is beyond a retention, and say what went."""
+    """Delete sessions beyond a retention, and list them."""
     try:
         async with contextlib.aclosing(
             gateway.expiry.expire(request.retention, request.principal, is_dry=request.dry_run)

@@ -7,7 +7,7 @@ from ..gateway import Gateway
 
 
 def agents_of(gateway: Gateway) -> Sequence[Document]:
-    """A line for each process, and one for each agent that has none."""
+    """One line for each process, and one for each agent without a process."""
     processes = gateway.processes
     lines: list[Document] = []
     for principal, (agent, _, session), upstream in processes.running.entries():

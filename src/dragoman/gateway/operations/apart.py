@@ -1,4 +1,4 @@
-"""What agents see of the gateway's own: nothing, where that is wanted and possible; otherwise the log says what."""
+"""Hides the gateway's own files from agents where possible; otherwise the log says what agents can see."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ log = logging.getLogger("dragoman")
 
 
 class OwnFiles(NamedTuple):
-    """Where a gateway keeps what agents are not to see."""
+    """The paths of a gateway that agents must not see."""
 
     state: Path
     tokens: Path | None = None
@@ -30,7 +30,7 @@ class OwnFiles(NamedTuple):
 
 
 async def keep_apart(own: OwnFiles, processes: Processes, workspaces: Workspaces) -> None:
-    """Keep agents from what is the gateway's, as far as each is to be; refuses sandboxes that could not hold."""
+    """Hide the gateway's own files from its agents, each to its level; refuses sandboxes that could not hold."""
     check_apart(own, processes.agents.values(), workspaces)
     if isolated_agents(processes.agents.values()):
         log.info("%s", landlock.described(landlock.version()))
@@ -57,7 +57,7 @@ def is_command(agent: Hosted) -> bool:
 
 
 def could_read(own: OwnFiles, workspaces: Workspaces) -> str:
-    """What agents can read that are not isolated, in words for whoever runs the gateway."""
+    """What agents that are not isolated can read, as a sentence for the operator."""
     ours = f"the tokens, the database of sessions and the admin socket in {own.state}"
     others = ", and the workspaces of all principals" if workspaces.is_per_principal else ""
     socket = f", and can use {own.socket} as the gateway's own user" if own.socket else ""
@@ -65,7 +65,7 @@ def could_read(own: OwnFiles, workspaces: Workspaces) -> str:
 
 
 def still_seen(own: OwnFiles, workspaces: Workspaces) -> str:
-    """What hiding does not reach, in words; empty where it reaches everything."""
+    """What cannot be hidden, as a sentence; empty if everything can."""
     if workspaces.pattern is None:
         return ""
     if workspaces.is_per_principal and not _is_hideable(workspaces.top):
@@ -79,7 +79,7 @@ def still_seen(own: OwnFiles, workspaces: Workspaces) -> str:
 
 
 def what_to_hide(own: OwnFiles, workspaces: Workspaces) -> Hidden:
-    """The state of the gateway, its tokens and keys, and the directory with everybody's workspace."""
+    """The paths to hide: the gateway's state, its tokens and keys, and the directory with all workspaces."""
     needed = [os.path.realpath(home_directory()), *installation()]
     has_others = workspaces.pattern is not None and workspaces.is_per_principal and _is_hideable(workspaces.top)
     around = [*needed, "/usr", "/etc/ssl/certs", *([workspaces.top] if workspaces.pattern is not None else ())]
@@ -91,17 +91,17 @@ def what_to_hide(own: OwnFiles, workspaces: Workspaces) -> Hidden:
 
 
 def _is_hideable(top: str) -> bool:
-    """Whether agents can do without what else is in a directory."""
+    """Whether agents do not need the other files in a directory."""
     return top not in ("/", os.path.realpath(home_directory()))
 
 
 def isolated_agents(agents: Iterable[Hosted]) -> list[Hosted]:
-    """The agents that run in sandboxes, or whose commands do."""
+    """The agents that run in sandboxes or whose commands do."""
     return [agent for agent in agents if agent.sandbox or agent.isolated]
 
 
 def check_apart(own: OwnFiles, agents: Iterable[Hosted], workspaces: Workspaces) -> None:
-    """Refuse to put anything of the gateway's where sandboxes write or can see it."""
+    """Refuse a place for the gateway's files that sandboxes can write or see."""
     inside = isolated_agents(agents)
     if not inside or workspaces.pattern is None:
         return

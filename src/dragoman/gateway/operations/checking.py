@@ -1,4 +1,4 @@
-"""A look at all that a gateway's file holds, and a copy of it, beside a gateway that runs."""
+"""Verifies and copies a gateway's file, also beside a running gateway."""
 
 import contextlib
 import hashlib
@@ -23,7 +23,7 @@ PAGE = 1000
 
 
 def problems(directory: Path) -> Iterator[tuple[str, str]]:
-    """The faults of a gateway's file, each with its session; nothing is changed."""
+    """The faults in a gateway's file, each with its session; nothing is changed."""
     try:
         with _opened(directory) as db:
             yield from _looked_through(db, directory)
@@ -40,7 +40,7 @@ def count_sessions(directory: Path) -> int:
 
 
 def back_up(directory: Path, target: Path) -> None:
-    """Copy a gateway's sessions, as they are at one moment, into a directory that a gateway can start from."""
+    """Copy a consistent snapshot of a gateway's sessions into a directory with which a gateway can start."""
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy = target / FILE
     if copy.exists():

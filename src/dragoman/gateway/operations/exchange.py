@@ -1,6 +1,6 @@
-"""Sessions of a gateway as lines of JSON, from any engine to any other, every byte as it was.
+"""Sessions of a gateway as lines of JSON, byte for byte, from any engine to any other.
 
-A session is a line that names it, its facts, its records, and a line that seals it; a file has any number of them.
+A session is a line with its id, its facts, its records, and a seal; a file has any number of sessions.
 """
 
 import base64
@@ -19,10 +19,10 @@ from ..log.session_facts import MEMBER, SessionFacts
 
 FORMAT = 1
 BATCH = 1024 * 1024  # bytes of records written at a time
-LONGEST = 256 * 1024 * 1024  # bytes of a line; a frame of bytes that are no text takes four thirds of its size
+LONGEST = 256 * 1024 * 1024  # bytes of a line; a binary frame takes four thirds of its size
 DAMAGED = b'{"damaged":'
 HELD = 3600.0  # seconds that an import may take for one session
-_IMPORT = "an import"  # holds a session meanwhile
+_IMPORT = "an import"  # the owner of a session's lease meanwhile
 
 
 class _First(Struct, rename="camel", forbid_unknown_fields=True):
@@ -38,20 +38,20 @@ class _Record(Struct, omit_defaults=True, forbid_unknown_fields=True):
     principal: str = ""
     client: str = ""
     frame: str | None = None
-    bytes: str | None = None  # in base64, of a frame that is no text
+    bytes: str | None = None  # base64 of a frame that is not text
 
 
 _NO_FACTS = Raw()
 
 
 class _Line(Struct, omit_defaults=True, forbid_unknown_fields=True):
-    facts: Raw = msgspec.field(default=_NO_FACTS, name="card")  # as the format calls them
+    facts: Raw = msgspec.field(default=_NO_FACTS, name="card")  # member names in the format
     record: _Record | None = None
     damaged: int | None = None  # the number of a record that could not be read
 
 
 async def exported(engine: LogReader, session: str) -> AsyncIterator[bytes]:
-    """A session as lines; a record that is damaged is named in its place."""
+    """A session as lines; a damaged record is named in its place."""
     fact = await engine.fact("session", session)
     if fact is None:
         raise Error(f"there is no session {session}")
@@ -75,9 +75,9 @@ def _outward(record: StoredRecord) -> _Record:
 
 
 async def imported(engine: Engine, file: BinaryIO) -> AsyncIterator[str]:
-    """Take in all sessions of a file, or none and an error that says why; gives their ids.
+    """Import all sessions of a file, or none and an error that says why; returns their ids.
 
-    The file is read twice: nothing is written before all of it is known to be whole.
+    The file is read twice: nothing is written before the whole file was checked.
     """
     start = file.tell()
     ids = [line.session for _, line in _read(file) if isinstance(line, _First)]
@@ -105,7 +105,7 @@ async def imported(engine: Engine, file: BinaryIO) -> AsyncIterator[str]:
 
 
 class _Taking:
-    """One session on its way in."""
+    """One session that is being imported."""
 
     def __init__(self, engine: Engine, session: str) -> None:
         self.session = session
@@ -116,7 +116,7 @@ class _Taking:
         self._records: list[StoredRecord] = []
 
     async def begun(self) -> "_Taking":
-        if await self._engine.last(self.session):  # left by an import that was cut short
+        if await self._engine.last(self.session):  # left by an interrupted import
             await self._engine.forget(self.session)
         lease = await self._engine.acquire(self.session, _IMPORT, HELD)
         if lease is None:
@@ -145,7 +145,7 @@ class _Taking:
             self._last, self._size, self._records = self._records[-1].number, 0, []
 
     async def finish(self) -> None:
-        """Write what is left, and only then who has a part in it: from now on the session is there."""
+        """Write the rest, and last the roles, which make the session visible."""
         await self._write()
         facts = msgspec.json.decode(self._facts, type=SessionFacts)
         for principal in (facts.principal, *facts.roles):
@@ -162,7 +162,7 @@ def _inward(said: _Record) -> StoredRecord:
 
 
 def _read(file: BinaryIO) -> Iterator[tuple[int, _First | _Line | ExportSeal]]:
-    """The lines of an export; raises at the first that is wrong."""
+    """The lines of an export; raises at the first wrong one."""
     sealing: Sealing | None = None
     expected = 0
     for number, whole in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):
@@ -184,7 +184,7 @@ def _read(file: BinaryIO) -> Iterator[tuple[int, _First | _Line | ExportSeal]]:
                 _check(said, expected)
                 expected += 1
                 yield number, said
-        except ValueError as exc:  # msgspec's are
+        except ValueError as exc:  # msgspec's errors are ValueErrors
             raise Error(
                 f"line {number} does not belong to an exported session: {exc}; nothing was imported"
             ) from None
@@ -193,7 +193,7 @@ def _read(file: BinaryIO) -> Iterator[tuple[int, _First | _Line | ExportSeal]]:
 
 
 def _check(line: _Line, expected: int) -> None:
-    """Raise for what no export says: first the facts, then records without a gap."""
+    """Check the order of lines: first the facts, then records without a gap."""
     if expected == 0:
         if not line.facts:
             raise ValueError("its facts are missing")

@@ -1,4 +1,4 @@
-"""Figures that are read when somebody looks at the metrics: of the gateway, its budget, its log, its process."""
+"""Metrics that are computed when they are read: of the gateway, its budget, its log, its process."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from ..gateway import Gateway
 from ..metrics import Histogram, Watched
 from ..workers import owned
 
-LOOK_EVERY = 0.5  # seconds between two looks at how late the loop is
+LOOK_EVERY = 0.5  # seconds between two measurements of the loop's lag
 STARTED = time.time()
 
 
@@ -85,7 +85,7 @@ def _one(name: str, help: str, read: Callable[[], float], value: str = "", *labe
 
 
 def _of_process() -> list[tuple[str, Watched]]:
-    """What Prometheus expects of every process, under the names it expects."""
+    """The standard process metrics of Prometheus."""
 
     def cpu() -> float:
         times = os.times()
@@ -101,7 +101,7 @@ def _of_process() -> list[tuple[str, Watched]]:
 
 
 def _memory() -> float:
-    """Bytes in memory now, or where that is not told, the most there ever were."""
+    """The bytes in memory, or if the system does not report them, their maximum so far."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,7 +1,7 @@
-"""One process takes over from another: its listening socket, its part in the state, then its clients.
+"""One process takes over from another: its listening socket, its lock on the state, then its clients.
 
-The new process asks at the admin socket.  It is given the listening socket and the lock of the state, and says when
-it serves; only then does the old one stop to accept.  Whatever fails before that leaves the old one as it was.
+The new process asks at the admin socket.  It gets the listening socket and the lock of the state, and reports when
+it serves; only then does the old one stop accepting.  After a failure before that, the old one continues unchanged.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from ...errors import Error
 from ..log.database import LAYOUT
 from .admin import REFUSAL, SOCKET, AdminRequest, GatewayNotRunning
 
-START = 60.0  # seconds the new process has to begin to serve
+START = 60.0  # seconds in which the new process has to serve
 READY = b"ready\n"
 MAX_LINE = 4096
 
 
 class Handover(Struct):
-    """What a process gives to the one that takes over: descriptors, and what it does once that serves."""
+    """What a process gives to its successor: descriptors, and a function to call once that serves."""
 
     descriptors: Callable[[], Sequence[int]]  # the listening socket, the lock
     leave: Callable[[], None]
@@ -36,7 +36,7 @@ class _Given(Struct):
 async def hand_over(
     handover: Handover, request: AdminRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> str | None:
-    """Give another process everything, and leave once it serves; a sentence says why that cannot be."""
+    """Hand over to another process, and leave once it serves; returns a sentence if that is impossible."""
     if request.layout != LAYOUT:
         return (
             f"the state has layout {LAYOUT} and the new process writes layout {request.layout}: "
@@ -46,13 +46,13 @@ async def hand_over(
         socket.send_fds(line, [msgspec.json.encode(_Given(LAYOUT)) + b"\n"], list(handover.descriptors()))
     async with asyncio.timeout(START):
         if await reader.readline() != READY:
-            return None  # it did not start; nothing has changed
+            return None  # it did not start; this process continues
     handover.leave()
     return None
 
 
 class Predecessor:
-    """The process that is taken over from, as the new one knows it; raises Error where there is none."""
+    """The previous process, for its successor; raises Error if there is none."""
 
     def __init__(self, directory: Path) -> None:
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -73,10 +73,10 @@ class Predecessor:
         self.lock = descriptors[1]
 
     def tell_ready(self) -> None:
-        """Have the other process stop to accept, finish its turns and end."""
+        """Let the other process stop accepting, finish its turns and end."""
         self._line.sendall(READY)
         self._line.close()
 
     def close(self) -> None:
-        """Let the other process go on as before, unless it was told already."""
+        """Let the other process continue, unless it was told to leave already."""
         self._line.close()

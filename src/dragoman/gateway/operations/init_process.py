@@ -11,14 +11,14 @@ PASSED_ON = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
 def become_init() -> None:
-    """As process 1, stay to wait for orphans and go on in a child; any other process just goes on."""
+    """As process 1, wait for orphans and continue in a child; any other process just continues."""
     if os.getpid() != 1:
         return
     numbers = {number for name in PASSED_ON if (number := getattr(signal, name, None)) is not None}
-    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # none is lost before somebody heeds it
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # so that no signal is lost before the child handles it
     child = os.fork()
     if child == 0:
-        os.setpgid(0, 0)  # a terminal's Ctrl-C comes once, from its parent
+        os.setpgid(0, 0)  # it gets a terminal's Ctrl-C once, from its parent
         signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
         return
     for number in numbers:
@@ -28,7 +28,7 @@ def become_init() -> None:
 
 
 def _exit_code_of(child: int) -> int:
-    """Wait for every process that ends, until the child does."""
+    """Reap every process that ends, until the child ends."""
     while True:
         pid, status = os.waitpid(-1, 0)
         if pid == child:

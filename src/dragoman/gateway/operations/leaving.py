@@ -1,4 +1,4 @@
-"""How a process leaves to the one that has taken over: turns run to their end, and clients go over in between."""
+"""How a process leaves after a handover: turns run to their end, and idle clients move to the new process."""
 
 import asyncio
 import logging
@@ -8,14 +8,14 @@ from ..gateway import Gateway
 
 log = logging.getLogger("dragoman")
 
-LOOK_EVERY = 0.05  # seconds between two looks at who can go
-REPLACED = 1012  # the code a WebSocket is closed with: the service restarts
+LOOK_EVERY = 0.05  # seconds between two checks for idle clients
+REPLACED = 1012  # the WebSocket close code: service restart
 
 
 async def leave(gateway: Gateway, send_away_quiet: Callable[[str, int], int]) -> None:
-    """Send clients over to the new process, each when nothing of it runs; returns when nobody is left.
+    """Disconnect each client when it is idle, so that it reconnects to the new process; returns when none is left.
 
-    A client that comes back goes on in the new process, once the session's lease is given up here.
+    A client that returns continues in the new process, once the session's lease is released here.
     """
     gateway.is_leaving = True
     log.info("another process has taken over: turns that run are finished")

@@ -1,6 +1,6 @@
-"""How much a gateway logs: some lines of each kind a minute, and then one line that says how many there were.
+"""Limits a gateway's log: some lines of each kind a minute, then one line with the number of further ones.
 
-A kind is a place in the program: what agents or clients say does not make another one.
+A kind is a place in the program, so texts of agents or clients do not make new kinds.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ log = logging.getLogger("dragoman")
 
 MINUTE = 60.0
 CHORE = "log lines"
-LONGEST = 4096  # characters of a message; the rest of it is cut off
+LONGEST = 4096  # characters of a message; the rest is cut off
 
 
 class _Kind(Struct):
@@ -30,12 +30,12 @@ class _Kind(Struct):
 
 
 class LogBudget(logging.Filter):
-    """Drops lines beyond so many of a kind a minute; `flush` tells of them, which a chore calls."""
+    """Drops lines of a kind beyond a limit a minute; a chore calls `flush`, which reports them."""
 
     def __init__(self, most: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.most = most
-        self.dropped = 0  # lines, in all
+        self.dropped = 0  # lines in total
         self._clock = clock
         self._kinds: dict[tuple[str, int], _Kind] = {}
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class LogBudget(logging.Filter):
         return True
 
     def flush(self, *, is_last: bool = False) -> None:
-        """Say how many lines of each kind were dropped in the minute that is over; kinds begin anew after it."""
+        """Log how many lines of each kind were dropped in the last minute, and start over."""
         now = self._clock()
         with self._lock:
             over = {place: kind for place, kind in self._kinds.items() if is_last or now - kind.since >= MINUTE}
@@ -94,10 +94,10 @@ async def logging_within(gateway: Gateway) -> AsyncIterator[LogBudget]:
 
 
 def _cut(record: logging.LogRecord) -> None:
-    """Shorten a message that somebody else has made long."""
+    """Shorten a long message."""
     try:
         message = record.getMessage()
-    except Exception:  # the handler says what is wrong with it
+    except Exception:  # the handler reports its fault
         return
     if len(message) > LONGEST:
         record.msg, record.args = f"{message[:LONGEST]} [{len(message) - LONGEST} characters more]", None

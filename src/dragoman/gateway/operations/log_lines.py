@@ -1,4 +1,4 @@
-"""What a gateway logs, as lines of JSON."""
+"""A gateway's log as lines of JSON."""
 
 import json
 import logging
@@ -22,4 +22,4 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line)  # in ASCII: what a peer said is in it, and a terminal may show it
+        return json.dumps(line)  # in ASCII, because it contains peers' texts and a terminal may show it

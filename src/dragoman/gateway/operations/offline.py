@@ -1,4 +1,4 @@
-"""A gateway's directory for who works on it while no gateway does."""
+"""Access to a gateway's directory while no gateway runs."""
 
 import contextlib
 import os
@@ -17,9 +17,9 @@ from ..metrics import Metrics
 
 @contextlib.contextmanager
 def only_one(directory: Path, lock: int | None = None) -> Iterator[int]:
-    """Hold the directory: two gateways that write the same logs would both be wrong.
+    """Lock the directory, because two gateways must not write the same logs.
 
-    `lock` is a descriptor by which another process holds it and gives a part in it to this one.
+    `lock` is a descriptor with another process's lock, which this one shares.
     """
     fd = lock if lock is not None else os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -35,7 +35,7 @@ def only_one(directory: Path, lock: int | None = None) -> Iterator[int]:
 
 @contextlib.asynccontextmanager
 async def stopped(directory: Path, *, is_made: bool = False) -> AsyncIterator[SqliteEngine]:
-    """The engine of a gateway that does not run."""
+    """The engine of a stopped gateway."""
     if is_made:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     else:
@@ -50,7 +50,7 @@ async def stopped(directory: Path, *, is_made: bool = False) -> AsyncIterator[Sq
 
 @contextlib.asynccontextmanager
 async def reading(directory: Path) -> AsyncIterator[SqliteReader]:
-    """What a gateway keeps, to be read, whether it runs or not."""
+    """A reader of a gateway's data, whether it runs or not."""
     _check(directory)
     reader = SqliteReader(directory)
     try:
@@ -67,7 +67,7 @@ def _check(directory: Path) -> None:
 async def expire(
     directory: Path, retention: Retention, principal: str | None, *, is_dry: bool
 ) -> AsyncGenerator[Expired, None]:
-    """Delete what is beyond a retention; gives what went, or would go."""
+    """Delete sessions beyond a retention; returns those deleted, or to be deleted."""
     async with stopped(directory) as engine:
 
         async def delete(session: str, _: float) -> bool:
@@ -82,7 +82,7 @@ async def expire(
 
 
 def retention_of(days: float | None, sessions: int | None, size: int | None) -> Retention:
-    """A retention as the command line says it."""
+    """The retention from the command line."""
     return Retention(seconds=None if days is None else days * 86400, sessions=sessions, bytes=size)
 
 

@@ -10,9 +10,9 @@ log = logging.getLogger("dragoman")
 
 
 def heed_signals(stop: Callable[[], None]) -> None:
-    """Call `stop` at the first signal; at the second the process ends, and its agents die with it.
+    """Call `stop` at the first signal; at the second, end the process together with its agents.
 
-    Nothing is lost that way: the next start finds in the log what was under way, and says that it was interrupted.
+    Nothing is lost: the next start finds the running turns in the log, and reports them as interrupted.
     """
     heard: list[int] = []
 

@@ -1,6 +1,6 @@
 """Tells a supervisor such as systemd (`Type=notify`) that the gateway is ready, stops, or is alive.
 
-A datagram to the socket that `NOTIFY_SOCKET` names; where nobody set it, nobody is told.
+It sends datagrams to the socket in `NOTIFY_SOCKET`; without that variable, it does nothing.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from ..workers import owned
 
 
 def notify(state: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Tell the supervisor something, such as READY=1; one that does not listen is no reason to stop."""
+    """Send the supervisor a message such as READY=1; failures are ignored."""
     address = environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
@@ -24,9 +24,9 @@ def notify(state: str, environ: Mapping[str, str] = os.environ) -> None:
 
 @contextlib.asynccontextmanager
 async def supervised() -> AsyncIterator[None]:
-    """Say that the gateway is ready, and from then on, as often as is wanted, that its loop still turns."""
+    """Report that the gateway is ready, and then regularly that its event loop runs."""
     notify("READY=1")
-    watchdog = owned(_say_alive(), "watchdog", lambda exc: None)  # should it die, the supervisor notices
+    watchdog = owned(_say_alive(), "watchdog", lambda exc: None)  # if it dies, the supervisor notices
     try:
         yield
     finally:

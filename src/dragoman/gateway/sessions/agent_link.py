@@ -1,4 +1,4 @@
-"""The agent behind a session, whichever process it is: started, told of the session again, and asked."""
+"""The agent behind a session in a changing process: starts it, reopens the session, and sends requests."""
 
 import asyncio
 import logging
@@ -23,25 +23,25 @@ from .services import SessionServices
 
 log = logging.getLogger("dragoman")
 
-PRIMER = 32 * 1024  # characters of an earlier conversation told to an agent that has forgotten it
-STORY = 10_000  # records looked through for them
+PRIMER = 32 * 1024  # characters of the earlier conversation for an agent that has forgotten it
+STORY = 10_000  # records searched for them
 
 
-Ready = tuple[Upstream, str, Sequence[object]]  # an agent, what it calls the session, what it has to be reminded of
+Ready = tuple[Upstream, str, Sequence[object]]  # an agent, its id of the session, and the text that reminds it
 
 
 class AgentLink:
-    """Leads from one session, which is a `Party`, to its agent."""
+    """Connects one session, a `Party`, with its agent."""
 
     def __init__(
         self, id: str, facts: SessionFacts, party: Party, history: History, services: SessionServices
     ) -> None:
         self._id, self._facts, self._party, self._history, self._services = id, facts, party, history, services
         self.upstream: Upstream | None = None
-        self.is_swallowing = False  # the agent tells what is in the log already
+        self.is_swallowing = False  # the agent replays updates that are in the log already
         self._primer: list[object] = []
         self._linking = asyncio.Lock()
-        self._stays_with: Upstream | None = None  # no other process of the agent's takes the session
+        self._stays_with: Upstream | None = None  # no other process of the agent can continue the session
 
     @property
     def is_up(self) -> bool:
@@ -49,17 +49,16 @@ class AgentLink:
         return self.upstream is not None and self.upstream.is_alive
 
     async def open(self, upstream: Upstream) -> Raw:
-        """Have an agent open the session; gives what it answers."""
+        """Open the session at an agent; returns its answer."""
         with self._places(upstream) as places:
             id, result = await upstream.open("session/new", raw(self._party.servers.told()), self._party)
             await self._use(upstream, id, places)
         return result
 
     async def ready(self, *, may_move: bool = False) -> Ready:
-        """The agent, started and told of the session again if need be; and what it has to be reminded of.
+        """The agent, started and with the session reopened if necessary, and the text that reminds it.
 
-        With `may_move`, which is for when it has nothing to do in the session, that may go to a process that knows
-        the clients who are there now.
+        With `may_move`, for an idle session, the session may move to a process that knows the present clients.
         """
         async with self._linking:
             if may_move and self.upstream and self._is_to_move(self.upstream):
@@ -74,7 +73,7 @@ class AgentLink:
             return upstream, self._facts.upstream, self._primer
 
     def _is_to_move(self, upstream: Upstream) -> bool:
-        """Whether nobody is here any more of whom a process was told, and the session can go on in another one."""
+        """Whether the clients that a process knows have left, and the session can continue in another one."""
         if not upstream.is_alive or upstream is self._stays_with:
             return False
         if self._party.introduction() == upstream.introduction:
@@ -82,11 +81,11 @@ class AgentLink:
         return upstream.can_give_up(self._facts.upstream)
 
     async def _move(self, upstream: Upstream) -> None:
-        """Have the session closed in one process and gone on with in another; it stays where that is refused."""
+        """Close the session in one process and continue it in another; it stays if that is refused."""
         told, id = self._facts.introduction, self._facts.upstream
         try:
             other = await self._process()
-        except Error as exc:  # there is no room for one more, or it does not start
+        except Error as exc:  # there is no room for another one, or it does not start
             log.info("a session stays with its agent's process: %s", exc)
             self._facts.introduction = told
             return
@@ -99,19 +98,19 @@ class AgentLink:
             await self._services.finish(upstream.close())
 
     async def about(self, name: str, found: dict[str, Raw]) -> Raw:
-        """Ask the agent something about the session without opening it there."""
+        """Send the agent a request about the session without opening it there."""
         upstream = self.upstream
         if upstream is None or not upstream.is_alive:
             upstream = await self._process()
         return await upstream.call(name, changed(found, sessionId=self._facts.upstream))
 
     async def fork(self, party: Party) -> tuple[Upstream, str, Raw]:
-        """Have the agent open a copy of the session, which is another party's."""
+        """Fork the session at the agent, for another party."""
         upstream, id, _ = await self.ready()
         return upstream, *await upstream.open("session/fork", changed(party.servers.told(), sessionId=id), party)
 
     async def adopt(self, upstream: Upstream, id: str) -> None:
-        """Go on with a session that an agent has opened already."""
+        """Adopt a session that an agent has opened already."""
         with self._places(upstream) as places:
             await self._use(upstream, id, places)
 
@@ -121,21 +120,21 @@ class AgentLink:
         return await self._services.processes.get(facts.agent, facts.principal, facts.introduction, self._id)
 
     def reminded(self) -> None:
-        """The agent has been told what it had to be reminded of."""
+        """Note that the agent has got the reminder."""
         self._primer = []
 
     async def forward(self, name: str, found: dict[str, Raw]) -> Raw:
-        """Ask the agent something about this session."""
+        """Send the agent a request about this session."""
         upstream, id, _ = await self.ready()
         return await upstream.call(name, changed(found, sessionId=id))
 
     def tell(self, name: str, found: dict[str, Raw]) -> None:
-        """Tell the agent something about this session, if it has it open."""
+        """Notify the agent about this session, if it has it open."""
         if self.upstream and self.upstream.is_alive:
             self.upstream.note(name, changed(found, sessionId=self._facts.upstream))
 
     async def close(self, *, is_told: bool) -> None:
-        """Let the agent go, and tell it so unless it ends anyway."""
+        """Release the agent, and close the session there unless it ends anyway."""
         upstream, self.upstream = self.upstream, None
         if upstream and is_told:
             await upstream.release(self._facts.upstream)
@@ -143,7 +142,7 @@ class AgentLink:
             upstream.forget(self._facts.upstream)
 
     async def _is_gone_on_with(self, upstream: Upstream) -> bool:
-        """Have an agent that can resume or load the session do so; false for one that cannot, or has forgotten."""
+        """Resume or load the session at an agent; false if it cannot or has forgotten the session."""
         id, offers = self._facts.upstream, upstream.offers
         way = "session/resume" if offers.session_capabilities.resume else "session/load"
         if not id or not (offers.session_capabilities.resume or offers.load_session):
@@ -167,7 +166,7 @@ class AgentLink:
         return True
 
     def _tell_options(self, answer: dict[str, Raw]) -> None:
-        """Tell the clients which options the session has in this process, where others are known so far."""
+        """Send the clients the session's options in this process, if they differ from the known ones."""
         known, options = members(self._facts.state).get("configOptions"), answer.get("configOptions")
         if options is not None and msgspec.json.decode(options) != msgspec.json.decode(known or b"null"):
             update = raw({"sessionUpdate": "config_option_update", "configOptions": options})
@@ -175,7 +174,7 @@ class AgentLink:
 
     @contextmanager
     def _places(self, upstream: Upstream) -> Iterator[Sequence[Place]]:
-        """The session's directories, opened before the agent hears of them; none where its client lends them."""
+        """The session's directories, opened before the agent gets them; none if its client lends them."""
         facts, workspaces = self._facts, self._services.workspaces
         with ExitStack() as opened:
             if not upstream.host:
@@ -186,7 +185,7 @@ class AgentLink:
             yield places + [opened.enter_context(workspaces.open(facts.principal, path)) for path in further]
 
     async def _use(self, upstream: Upstream, id: str, places: Sequence[Place]) -> None:
-        """From now on an agent's session is this one; when it cannot be lent what it needs it is let go again."""
+        """Attach this session to an agent's; released again if its loan fails."""
         self.upstream, self._facts.upstream = upstream, id
         try:
             await self._lend(upstream, places)
@@ -206,7 +205,7 @@ class AgentLink:
             raise InvalidParams(str(exc)) from None
 
     async def _reminder(self) -> list[object]:
-        """What was said so far, the latest of it, for an agent that does not know."""
+        """The latest part of the conversation, for an agent that has forgotten it."""
         transcript, start = Transcript(), max(0, self._history.durable - STORY)
         async for record in records(self._services.engine, self._id, start):
             if (params := update_params(record.entry.frame)) is not None:

@@ -1,7 +1,7 @@
-"""Sessions that agents have begun themselves, from a client's session: what a client asks or tells them.
+"""Sessions that agents have begun themselves from a client's session, and clients' messages to them.
 
-Such a session has no log and no queue: it is told of in the session it was begun from, and what a client asks it
-goes to the agent at once.  Its id is the agent's.
+Such a session has no log and no queue: its updates are in the session it was begun from, and requests go to the
+agent at once.  Its id is the agent's.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from ..log.records import optional, text
 from .hosted_session import HostedSession
 from .viewer import Viewer
 
-# What only sessions of clients can be: kept, shared, and opened again.
+# Methods for clients' sessions only, which are stored, shared and reopened.
 KEPT = {f"session/{name}" for name in ("new", "load", "resume", "fork", "list", "delete", "attach", "detach")}
 KEPT |= {"session/archive", "session/unarchive"}
 
@@ -23,7 +23,7 @@ Viewers = Mapping[str, tuple[HostedSession, Viewer]]
 
 
 def begun_from(viewers: Viewers, name: str, params: Raw) -> tuple[HostedSession, Viewer] | None:
-    """The session that such a one was begun from, and the client's viewer; None for a message about any other."""
+    """The session from which a message's session was begun, and the client's viewer; None for other messages."""
     if name in KEPT or not any(session.has_begun for session, _ in viewers.values()):
         return None
     id = text(optional({"params": params}, "params"), "sessionId")
@@ -33,17 +33,17 @@ def begun_from(viewers: Viewers, name: str, params: Raw) -> tuple[HostedSession,
 
 
 async def ask_begun(name: str, params: Raw, session: HostedSession, viewer: Viewer) -> Raw:
-    """Ask the agent; what it tells before its answer is told before it."""
+    """Send the agent a request; updates that it sends before its answer are sent first."""
     check_role(viewer.role, "editor")
     if session.link.upstream is None:
         raise ConnectionClosed("the agent is gone")
     result = await session.link.upstream.call(name, params)
-    with contextlib.suppress(Error):  # a log that takes no more is said elsewhere
+    with contextlib.suppress(Error):  # a broken log is reported elsewhere
         await session.clients.in_order(viewer)
     return result
 
 
 def tell_begun(name: str, params: Raw, session: HostedSession, viewer: Viewer) -> None:
-    """Tell the agent something."""
+    """Notify the agent."""
     if viewer.may_edit and session.link.upstream:
         session.link.upstream.note(name, params)

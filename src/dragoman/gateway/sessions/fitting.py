@@ -1,7 +1,7 @@
-"""What one client is shown of what all are told: as much as it said it can take.
+"""Adapts updates to one client's capabilities.
 
-A client whose own words the agent was told is sent nothing else, so nothing is taken from it.  A poorer one that
-comes to the same session is.  Most updates are for everybody, which a look at their bytes tells.
+A client whose introduction the agent got understands all updates.  Another client at the same session may lack some
+capabilities.  Most updates suit every client, which a search in their bytes shows.
 """
 
 import re
@@ -14,7 +14,7 @@ from ...foundation.documents import Json
 from ...roles import offered
 from ..log.records import changed, members, optional, raw, text
 
-# Kinds of updates, and the capability without which a client is not told them.
+# Kinds of updates, and the capability that a client needs for them.
 NEEDED = {
     "notice": "session.notices",
     "compaction_update": "session.compaction",
@@ -32,7 +32,7 @@ NO_PLAN = raw({"sessionUpdate": "plan", "entries": []})
 
 
 class Fit:
-    """What a client with these capabilities takes; `has_terminals` when it can show those that its agent uses."""
+    """The capabilities of a client; `has_terminals` if it can show the terminals that its agent uses."""
 
     def __init__(self, offers: s.ClientCapabilities, *, has_terminals: bool) -> None:
         self._offers = offers
@@ -43,12 +43,12 @@ class Fit:
         words |= set() if self._has_terminals else {"terminal"}
         self._suspicious = re.compile(b'"(?:%b)"' % b"|".join(sorted(word.encode() for word in words)))
         self._takes_all = not words
-        self.knows_begun = "subagent_update" not in self._lacks  # sessions that agents begin themselves
+        self.knows_begun = "subagent_update" not in self._lacks  # about sessions begun by agents
 
     def update(self, params: Raw, *, is_history: bool = False) -> Raw | None:
-        """An update as this client is told it; None when it is not, as a notice that is history."""
+        """An update for this client; None if it does not get it, like an old notice."""
         data = bytes(params)
-        if data.startswith(TALK, data.find(KIND) + len(KIND)):  # most of them, and everybody's
+        if data.startswith(TALK, data.find(KIND) + len(KIND)):  # most updates, which suit every client
             return params
         if is_history and b'"notice"' in data and text(optional(members(params), "update"), NAME) == "notice":
             return None
@@ -70,15 +70,15 @@ class Fit:
         return None if shown is None else changed(found, update=shown)
 
     def options(self, found: dict[str, Raw]) -> Raw:
-        """What holds the session's options, with those that this client can show."""
+        """An object with the session's options, reduced to those that this client can show."""
         return raw(found) if self._has_switches else _without(found, "configOptions", "boolean")
 
     def hears(self, method: str) -> bool:
-        """Whether this client knows what to do with a notification."""
+        """Whether this client understands a notification."""
         return method != "elicitation/complete" or offered(self._offers, "elicitation.url")
 
     def takes(self, method: str, params: Raw) -> bool:
-        """Whether this client can be asked something."""
+        """Whether this client answers a request."""
         if method != "elicitation/create":
             return True
         mode = "url" if optional({"params": params}, "params").get("mode") == Raw(b'"url"') else "form"
@@ -86,7 +86,7 @@ class Fit:
 
 
 def _without(found: dict[str, Raw], name: str, kind: str) -> Raw:
-    """An object whose list `name` has no members of one type."""
+    """An object whose list `name` has no elements of one type."""
     try:
         listed: list[Json] = msgspec.json.decode(found.get(name, b"null"))
         kept = [each for each in listed if not (isinstance(each, dict) and each.get("type") == kind)]
@@ -96,7 +96,7 @@ def _without(found: dict[str, Raw], name: str, kind: str) -> Raw:
 
 
 def _plan(update: dict[str, Raw]) -> Raw | None:
-    """A plan with a name as the plan of a client that knows but one; None for what that cannot hold."""
+    """A named plan as the only plan of an older client; None if it cannot be expressed."""
     if text(update, NAME) == "plan_removed":
         return NO_PLAN
     entries = optional(update, "plan").get("entries")

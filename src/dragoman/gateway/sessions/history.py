@@ -1,9 +1,9 @@
-"""A session's log as its one writer sees it.
+"""A session's log for its only writer.
 
-A record has its number as soon as it is added, so an update can carry it.  What is added while some are being
-written goes with the next write.  Nobody is told of a record before it is durable: it listens to the engine as
-every reader does, and tells of what was written when the engine says that the log has grown.  A write that fails
-breaks the log: nothing more is added until `mend` says what it really holds.
+A record has its number as soon as it is added, so an update can carry it.  Records added during a write go with the
+next one.  No client gets a record before it is durable: the history listens to the engine like every reader, and
+publishes written records when the engine reports that the log has grown.  A failed write breaks the log: nothing
+more is added until `mend` has found out what it really holds.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Told = Callable[[Error | None], None]
 
 
 class History:
-    """Adds to one log; `publish` is called with what has become durable, `broke` if that can no longer be."""
+    """Adds to one log; `publish` is called with durable records, `broke` when the log breaks."""
 
     def __init__(
         self, engine: Engine, lease: Lease, last: int, metrics: Metrics, publish: Publish, broke: Callable[[], None]
@@ -37,10 +37,10 @@ class History:
         self._engine, self._lease, self._metrics = engine, lease, metrics
         self._publish, self._broke = publish, broke
         self._added: list[LogEntry] = []
-        self._waiters: list[tuple[int, int, Told]] = []  # a heap: who waits for the lowest number comes first
+        self._waiters: list[tuple[int, int, Told]] = []  # a heap by record number, the lowest first
         self._count = itertools.count()
         self._writer: asyncio.Task[None] | None = None
-        self._written: list[Sequence[LogEntry]] = []  # of which nobody has been told yet
+        self._written: list[Sequence[LogEntry]] = []  # records that were not published yet
         self._end_listening = engine.listen(lease.name, self._grown)
 
     @property
@@ -48,7 +48,7 @@ class History:
         return self._lease
 
     def add(self, origin: Origin, make: Callable[[int], bytes], principal: str = "", client: str = "") -> int:
-        """Add a record, made with its number, which is given back; it is written soon."""
+        """Add a record, made with its number, and write it soon; returns the number."""
         if self.broken:
             raise self.broken
         number = self.last + 1
@@ -61,14 +61,14 @@ class History:
         return number
 
     def then(self, number: int, tell: Told) -> None:
-        """Call `tell` once a record is durable, with nothing, or with what keeps it from that."""
+        """Call `tell` with None once a record is durable, or with the error that prevents it."""
         if number <= self.durable or self.broken:
             tell(None if number <= self.durable else self.broken)
         else:
             heapq.heappush(self._waiters, (number, next(self._count), tell))
 
     async def settled(self, number: int | None = None) -> None:
-        """Wait until a record, by default the last, is durable; raises what keeps it from that."""
+        """Wait until a record, by default the last, is durable; raises the error that prevents it."""
         settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def tell(broken: Error | None) -> None:
@@ -79,25 +79,25 @@ class History:
         await settled
 
     async def close(self) -> None:
-        """Let what was added become durable."""
+        """Write the added records."""
         if self._writer:
             await asyncio.wait([self._writer])
         self._grown()
         self.leave()
 
     def leave(self) -> None:
-        """Listen no longer: the log is written by nobody here."""
+        """Stop listening, because this process does not write the log any more."""
         self._end_listening()
 
     def found(self, entries: Sequence[LogEntry]) -> None:
-        """A log that broke holds more than was acknowledged: tell what it holds."""
+        """Publish records of a broken log that were written but not acknowledged."""
         first, self.durable = self.durable + 1, self.durable + len(entries)
         self.last = self.durable
         if entries:
             self._publish(first, entries)
 
     def mend(self, lease: Lease, last: int) -> None:
-        """Go on after a break, behind the last record the log has."""
+        """Continue after a break, behind the last record of the log."""
         self._lease, self.last, self.durable, self.broken, self.waiting = lease, last, last, None, 0
         self._written.clear()
 
@@ -116,7 +116,7 @@ class History:
         self._writer = None
 
     async def _append(self, entries: Sequence[LogEntry]) -> None:
-        """Write some, a second time where the first may have happened: an engine writes them once all the same."""
+        """Write records, a second time if the first write may have happened: an engine stores them once."""
         after = self.durable + sum(map(len, self._written))
         try:
             await logs.append(self._engine, self._lease, entries, after)
@@ -124,9 +124,9 @@ class History:
             await logs.append(self._engine, self._lease, entries, after)
 
     def _grown(self) -> None:
-        """The log has grown: tell of what was written here."""
+        """Publish the records written here, after the log has grown."""
         try:
-            while self._written and not self.broken:  # what a broken log holds is for whoever mends it to find
+            while self._written and not self.broken:  # `mend` finds out what a broken log holds
                 entries = self._written.pop(0)
                 self.waiting -= sum(len(entry.frame) for entry in entries)
                 first, self.durable = self.durable + 1, self.durable + len(entries)

@@ -1,7 +1,7 @@
-"""A session that several people share: its log, its agent, its turns, its questions, the clients at it.
+"""A session that several people share: its log, its agent, its turns, its questions and its viewers.
 
-What the agent says is written down and then told to every viewer.  Who holds the session's lease writes; whoever
-finds that somebody else does lets go of the session at once.
+The agent's messages are logged and then sent to every viewer.  The holder of the session's lease writes; a process
+that finds another holder closes the session at once.
 """
 
 import asyncio
@@ -50,15 +50,15 @@ log = logging.getLogger("dragoman")
 
 T = TypeVar("T")
 
-HELD_AT = 4 * 1024 * 1024  # bytes not yet durable, before an agent has to wait
-LAST_WORDS = 2.0  # seconds for those at a session that is closed to take what they have not been told yet
+HELD_AT = 4 * 1024 * 1024  # bytes that are not durable yet before an agent has to wait
+LAST_WORDS = 2.0  # seconds for the viewers of a closed session to take their remaining updates
 NAMES = ("sessionId", "senderSessionId", "recipientSessionId")  # of sessions, in updates about others
-MAX_CHILDREN = 1000  # sessions begun by the agent of one; of more nothing is told
-LOOK_AGAIN = 1.0  # seconds at least between two looks whether a question still waits for somebody
+MAX_CHILDREN = 1000  # sessions begun by a session's agent that are remembered
+LOOK_AGAIN = 1.0  # the least seconds between two checks whether a question still waits for a client
 
 
 class HostedSession:
-    """One session; `recover` one that was there before, before anybody views it."""
+    """One session; call `recover` for an existing one before anybody views it."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class HostedSession:
     ) -> None:
         self.id, self.facts = id, facts
         self.summary = LogSummary.read(kept, last)
-        self.checkpoint = 0  # the record after which the older of the kept summaries is
-        self.is_unsaved = False  # what is kept of it beside its log is no longer all
+        self.checkpoint = 0  # the record number of the older stored summary
+        self.is_unsaved = False  # its stored facts are out of date
         self.viewers: list[Viewer] = []
         self._services = services
         self.history = History(services.engine, lease, last, services.metrics, self._publish, self._broke)
@@ -88,17 +88,17 @@ class HostedSession:
         self.clients = SessionClients(
             self.viewers, self.history, self.servers, self.link, self.turns, services.limits, self.public
         )
-        self._children: set[str] = set()  # sessions that the agent has begun from this one
-        self.told_early = 0  # the last record from before the agent had opened the session
+        self._children: set[str] = set()  # the sessions that the agent has begun from this one
+        self.told_early = 0  # the last record before the agent had opened the session
         self._held: Upstream | None = None
-        self._alone: asyncio.TimerHandle | None = None  # runs while nobody is here
-        self._settling: asyncio.Task[None] | None = None  # finds out what became of prompts when the log broke
+        self._alone: asyncio.TimerHandle | None = None  # runs while no viewer is here
+        self._settling: asyncio.Task[None] | None = None  # determines the outcomes of prompts after the log broke
         self._mending = asyncio.Lock()
 
     # The log
 
     async def recover(self) -> None:
-        """Read on in the log, and give what was under way when its last writer stopped its one outcome."""
+        """Read the rest of the log, and give the turns that its last writer left open their outcome."""
         async for record in records(self._services.engine, self.id, self.summary.at):
             self.summary.add(record.number, [record.entry])
             self.is_unsaved = True
@@ -113,7 +113,7 @@ class HostedSession:
         await self.history.settled()
 
     async def take_over(self, other: "HostedSession") -> None:
-        """Begin with all that was told in another session."""
+        """Begin with the history of another session."""
         async for record in records(self._services.engine, other.id):
             if (params := update_params(record.entry.frame)) is not None:
                 entry, found = record.entry, members(params)
@@ -138,7 +138,7 @@ class HostedSession:
             self._let_speak()
 
     def _broke(self) -> None:
-        """The log takes no more: nobody is told anything that is not in it."""
+        """Handle a broken log: viewers get nothing that is not in it."""
         log.error("the log of session %s is broken: %s", self.id, self.history.broken)
         self._let_speak()
         self.questions.cancel_all()
@@ -152,11 +152,11 @@ class HostedSession:
 
     @property
     def is_sound(self) -> bool:
-        """Whether its log can be written, and has the outcomes of all prompts that ended."""
+        """Whether its log can be written and has the outcomes of all ended prompts."""
         return not self.history.broken and not self._mending.locked()
 
     async def mend(self, lease: Lease) -> None:
-        """Go on after the log broke, from what it really holds; everybody who is here stays."""
+        """Continue after the log broke, from what it really holds; all viewers stay."""
         async with self._mending:
             if self._settling:
                 await asyncio.wait([self._settling])
@@ -168,15 +168,15 @@ class HostedSession:
                     viewer.catch_up()
 
     async def commands(self, after: int) -> Raw | None:
-        """The commands there are, for a client that is told only what comes after a record."""
+        """The slash commands, for a client that gets only the updates after a record."""
         if not 0 < self.summary.commands <= after:
             return None
         return await self.update(self.summary.commands)
 
     async def update(self, number: int) -> Raw:
-        """The update that stands in the log at a number."""
+        """The update in the log at a number."""
         found = update_params((await logs.record(self._services.engine, self.id, number)).entry.frame)
-        assert found is not None  # as whoever asks has made sure
+        assert found is not None  # the caller has checked it
         return found
 
     def _let_speak(self) -> None:
@@ -184,7 +184,7 @@ class HostedSession:
             held, self._held = self._held, None
             held.connection.resume()
 
-    # The agent, whose party this is
+    # The interface for the agent (`Party`)
 
     def heard(self, params: dict[str, Raw]) -> None:
         if self.link.is_swallowing or self.history.broken or self.turns.is_stale or self.turns.is_over:
@@ -201,20 +201,20 @@ class HostedSession:
 
     @property
     def has_begun(self) -> bool:
-        """Whether its agent has begun others from it."""
+        """Whether its agent has begun other sessions from it."""
         return bool(self._children)
 
     def began(self, id: str) -> bool:
-        """Whether its agent has begun this session, and is still there."""
+        """Whether its agent has begun this session and still runs."""
         return id in self._children and self.link.upstream is not None and id in self.link.upstream.parties
 
     def public(self, params: dict[str, Raw]) -> str:
-        """What clients call the session a message is about: this one, or one that its agent has begun from it."""
+        """The clients' id of a message's session: this one, or one that its agent has begun from it."""
         named = text(params, "sessionId") if self._children else None
         return named if named in self._children else self.id
 
     def _named(self, params: dict[str, Raw]) -> dict[str, Raw]:
-        """An update about sessions that the agent has begun, with this one called as clients do."""
+        """An update about sessions that the agent has begun, with the clients' id of this session."""
         data = bytes(params.get("update", b""))
         if b'"subagent_update"' not in data and b'"session_message' not in data:
             return params
@@ -229,7 +229,7 @@ class HostedSession:
         return {**params, "update": raw(shown)}
 
     def _follow(self, update: Raw) -> None:
-        """Keep what a client that loads the session is to be told of its modes and options."""
+        """Store the modes and options for clients that load the session."""
         data = bytes(update)
         if b"_mode_update" not in data and b"_option" not in data and b"_info_update" not in data:
             return
@@ -247,14 +247,14 @@ class HostedSession:
             state["modes"] = changed(modes, currentModeId=mode)
         if options is not None:
             state["configOptions"] = options
-        if len(bytes(told := raw(state))) <= MAX_STATED:  # otherwise the last one that can be kept stays
+        if len(bytes(told := raw(state))) <= MAX_STATED:  # otherwise the last value that can be stored stays
             self.facts.state = told
 
     def introduction(self) -> Introduction:
-        """What the agent is to be told of the clients here.
+        """The introduction for the agent.
 
-        It stays what it was while a client like that is here, or nobody; else it is what the first said who may
-        prompt.
+        It stays the same while a client with it, or no client, is here; otherwise it is that of the first client
+        that may prompt.
         """
         known = [viewer.client.introduction for viewer in self.viewers if viewer.may_edit]
         return known[0] if known and self.facts.introduction not in known else self.facts.introduction
@@ -263,11 +263,11 @@ class HostedSession:
         return await self.questions.put(method, {**params, "sessionId": raw(self.public(params))})
 
     def opened(self) -> None:
-        """The agent has opened the session: what it told before that was told before its answer."""
+        """Note that the agent has opened the session; its earlier updates came before its answer."""
         self.told_early = self.history.last
 
     def told(self, method: str, params: Raw) -> None:
-        """The agent tells the clients what is no update: each hears it in its place among the updates."""
+        """Pass on another notification of the agent, in its order among the updates."""
         found = members(params)
         passed = changed(found, sessionId=self.public(found)) if "sessionId" in found else params
         for viewer in list(self.viewers):
@@ -280,12 +280,12 @@ class HostedSession:
     # People
 
     def join(self, client: ConnectedClient, *, after: int, echo: bool = False, most: Role = "admin") -> Viewer:
-        """Have a client view the session from a record on; `echo` when it is also told what it said itself.
+        """Let a client view the session from a record on; with `echo`, it also gets its own messages.
 
-        The viewer has its principal's role in the session, or a lesser one if it wants `most` that.
+        The viewer has its principal's role in the session, or at most the role `most`.
         """
         role = self.facts.role_of(client.name)
-        if role is None:  # it was taken away a moment ago
+        if role is None:  # the role was just revoked
             raise ResourceNotFound("Session not found", {"sessionId": self.id})
         if self._alone:
             self._alone.cancel()
@@ -309,13 +309,13 @@ class HostedSession:
         return viewer
 
     def _fit(self, client: ConnectedClient) -> Fit:
-        """What a client can take of this session; where somebody else lends terminals it may not know any."""
+        """The updates that a client can take in this session; it may not know terminals that others lend."""
         of_host = self._services.processes.agents[self.facts.agent].workspace == "host"
         are_lent = of_host or self.facts.introduction.offers.terminal
         return Fit(client.offers, has_terminals=client.offers.terminal or not are_lent)
 
     def _replace_lost(self, client: ConnectedClient) -> None:
-        """A client that comes back takes the place of its viewer on a connection that nobody has missed yet."""
+        """Replace the viewer of a client that returns before its old connection was noticed as lost."""
         known = (client.name, client.client_id)
         for viewer in [viewer for viewer in self.viewers if viewer.client is not client]:
             if (viewer.client.name, viewer.client.client_id) == known:
@@ -323,7 +323,7 @@ class HostedSession:
                 viewer.client.connection.hang_up()
 
     def ready(self, viewer: Viewer, *, is_asked: bool = True) -> None:
-        """Begin to send a viewer what happens, and unless `is_asked` is false the open questions, too."""
+        """Begin to send a viewer updates and, unless `is_asked` is false, the open questions."""
         if viewer in self.viewers:
             self.clients.came.set()
             viewer.open()
@@ -333,7 +333,7 @@ class HostedSession:
             self._show_queue()
 
     def leave(self, viewer: Viewer) -> None:
-        """Somebody leaves; what runs goes on, unless it is not to go on without anybody."""
+        """Remove a viewer; running turns continue, unless the session's policy says otherwise."""
         if viewer in self.viewers:
             self.viewers.remove(viewer)
             viewer.leave()
@@ -344,7 +344,7 @@ class HostedSession:
                 self._alone = asyncio.get_running_loop().call_later(patience, self._abandon, patience)
 
     def _abandon(self, patience: float) -> None:
-        """Nobody has come back: cancel everything, unless a question waits for somebody to come."""
+        """Cancel everything after nobody has returned, unless a question waits for a client."""
         self._alone = None
         if self.facts.detached.unless_asking and self.questions:
             again = max(patience, LOOK_AGAIN)
@@ -353,7 +353,7 @@ class HostedSession:
             self.turns.cancel_all()
 
     def share(self, principal: str, role: Role | None) -> None:
-        """Give somebody else a part in the session, or take it away."""
+        """Give another principal a role in the session, or revoke it."""
         if role is None:
             self.facts.roles.pop(principal, None)
         else:
@@ -396,7 +396,7 @@ class HostedSession:
             raise self._services.budget.refuse("session_bytes")
 
     async def close(self, *, is_last: bool = False) -> None:
-        """End what runs, write everything down, and let everybody go; the agent need not know when it ends, too."""
+        """End running turns, store everything and release all viewers; the agent need not know if it ends, too."""
         async with self._mending:
             await self.turns.close(is_last=is_last)
         self.questions.cancel_all()

@@ -1,7 +1,7 @@
-"""The one outcome of each prompt: written down first, then told, and the same ever after.
+"""The one outcome of each prompt: logged first, then sent, and never changed.
 
-A log that cannot be written does not make two of one: the log itself says whether an outcome came to be kept, and a
-prompt it says nothing of ends with `LOST`, which is also what is written when the log can be written again.
+Even if the log cannot be written, a prompt never has two outcomes: the log shows whether an outcome was stored, and
+a prompt without one ends with `LOST`, which is also written once the log can be written again.
 """
 
 import asyncio
@@ -21,41 +21,41 @@ from .viewer import ConnectedClient
 
 log = logging.getLogger("dragoman")
 
-PAUSES = (0.1, 0.5, 2.0, 5.0)  # seconds between tries to read a log that has just failed
+PAUSES = (0.1, 0.5, 2.0, 5.0)  # seconds between attempts to read a log that has just failed
 
 
 def interruption(why: str) -> ErrorAnswer:
     return ErrorAnswer(-32603, f"the turn was interrupted: {why}", {"kind": "turn_interrupted"})
 
 
-LOST = interruption("the gateway could not finish it")  # the same whether it is told or found in the log
+LOST = interruption("the gateway could not finish it")  # the same whether it is sent or found in the log
 
 
 class HostedTurn:
-    """One prompt from when it was accepted to its outcome."""
+    """One prompt, from acceptance to outcome."""
 
     def __init__(self, key: str, found: dict[str, Raw], client: ConnectedClient) -> None:
         self.key, self.found = key, found
         self.principal, self.client = client.name, client.client_id
         self.outcome: asyncio.Future[tuple[int, PromptEnded]] = asyncio.get_running_loop().create_future()
         self.cancelled = asyncio.Event()
-        self.is_ended = False  # it has its outcome, told or on its way into the log
-        self.number = 0  # of the record that says it was accepted
+        self.is_ended = False  # it has its outcome, sent or about to be logged
+        self.number = 0  # the number of the record that accepted it
         self.began = time.monotonic()
-        self.is_answered = False  # something was heard of it
+        self.is_answered = False  # the agent has sent an update of it
 
 
 class Outcomes:
-    """The prompts of a session that have no outcome yet, and how each gets one."""
+    """The prompts of a session without an outcome, and how each gets one."""
 
     def __init__(self, session: str, history: History, engine: Engine, metrics: Metrics) -> None:
         self.open: dict[str, HostedTurn] = {}
         self._session, self._history, self._engine, self._metrics = session, history, engine, metrics
 
     async def read(self, number: int) -> tuple[int, PromptEnded]:
-        """The outcome that stands in the log at a number."""
+        """The outcome in the log at a number."""
         ended = _own((await record(self._engine, self._session, number)).entry.frame)
-        if not isinstance(ended, PromptEnded):  # damage is told in its place as an update
+        if not isinstance(ended, PromptEnded):  # damage is shown in its place as an update
             raise InternalError("the outcome of this prompt cannot be read: the session's log is damaged there")
         return number, ended
 
@@ -65,8 +65,8 @@ class Outcomes:
             await asyncio.wait([turn.outcome for turn in self.open.values()])
 
     def end(self, turn: HostedTurn, ended: PromptEnded) -> None:
-        """Write an outcome down; whoever waits hears of it once it is durable."""
-        if turn.is_ended or self._history.broken:  # in a broken log `settle_broken` finds out what is kept
+        """Log an outcome; callers that wait get it once it is durable."""
+        if turn.is_ended or self._history.broken:  # in a broken log, `settle_broken` finds out what is stored
             return
         turn.is_ended = True
         ended.prompt = turn.key
@@ -85,12 +85,12 @@ class Outcomes:
         turn.outcome.set_result((number, ended))
 
     async def settle_broken(self) -> None:
-        """The log has broken: tell of every open prompt what the log holds, or will hold."""
+        """Settle every open prompt after the log has broken, with the outcome that it holds or will hold."""
         turns, durable, why = list(self.open.values()), self._history.durable, self._history.broken
         for turn in turns:
             turn.is_ended = True
         unheard = await self._read_on()
-        self._history.found([record.entry for record in unheard])  # so that updates are told before their outcome
+        self._history.found([record.entry for record in unheard])  # so that updates are sent before their outcome
         own = [(record.number, _own(record.entry.frame)) for record in unheard]
         ended = {found.prompt: (number, found) for number, found in own if isinstance(found, PromptEnded)}
         accepted = {found.prompt for _, found in own if isinstance(found, PromptAccepted)}
@@ -105,11 +105,11 @@ class Outcomes:
                 turn.outcome.exception()  # nobody may be waiting
 
     def lose(self, turn: HostedTurn) -> None:
-        """Tell the outcome of a prompt that the log has none of."""
+        """Settle a prompt without an outcome in the log."""
         self._tell(turn, self._history.durable, PromptEnded(turn.key, error=LOST, interrupted=True))
 
     async def _read_on(self) -> list[StoredRecord]:
-        """What the log has that nobody has been told of, if it can be read."""
+        """The unpublished records of the log, if it can be read."""
         for pause in PAUSES:
             try:
                 return [found async for found in records(self._engine, self._session, self._history.durable)]

@@ -1,4 +1,4 @@
-"""What all viewers of a session are shown of each other: who is there, and which prompts wait."""
+"""Reports to all viewers of a session who is there and which prompts wait."""
 
 import asyncio
 from collections import Counter
@@ -10,7 +10,7 @@ from .viewer import Viewer
 
 
 def show_presence(viewers: Collection[Viewer]) -> None:
-    """Tell everybody who is there."""
+    """Tell all viewers who is there."""
     roles: dict[str, str] = {}
     for viewer in viewers:
         roles.setdefault(viewer.client.name, viewer.role)
@@ -21,7 +21,7 @@ def show_presence(viewers: Collection[Viewer]) -> None:
 
 
 def show_queue(viewers: Collection[Viewer], running: HostedTurn | None, waiting: Iterable[HostedTurn]) -> None:
-    """Tell everybody which prompt is being answered, and which wait."""
+    """Tell all viewers which prompt is being answered, and which wait."""
     shown: Document = {
         "running": _shown(running) if running else None,
         "waiting": [_shown(turn) for turn in waiting],
@@ -35,7 +35,7 @@ def _shown(turn: HostedTurn) -> dict[str, str]:
 
 
 async def tell_all(viewers: Collection[Viewer], number: int, seconds: float) -> None:
-    """Have everybody told everything up to a record, as far as they take it in that time."""
+    """Wait until all viewers have got everything up to a record, for a limited time."""
     if viewers:
         telling = [asyncio.ensure_future(viewer.reached(number)) for viewer in viewers]
         _, late = await asyncio.wait(telling, timeout=seconds)

@@ -1,8 +1,7 @@
 """The prompts of one session: first come, first served, one at a time, each with exactly one outcome.
 
-A prompt is known by a key, its client's or ours.  One that is sent again never runs again: whoever sends it gets
-the outcome of the first.  A turn belongs to the session, not to the connection it came over: who hangs up cancels
-nothing.
+A prompt has a key, from its client or from us.  A prompt that is sent again never runs again: its sender gets the
+outcome of the first.  A turn belongs to the session, not to its connection: disconnecting cancels nothing.
 """
 
 import asyncio
@@ -56,13 +55,13 @@ log = logging.getLogger("dragoman")
 
 MAX_KEY = 200
 CANCELLED = raw({"stopReason": "cancelled"})
-CLOSING = 5.0  # seconds a turn has to end when its session is closed
+CLOSING = 5.0  # seconds that a turn has to end when its session is closed
 
 T = TypeVar("T")
 
 
 class PromptQueue:
-    """Takes prompts and runs them in order; `link` leads to the agent, `moved` is called when the queue has."""
+    """Takes prompts and runs them in order; `link` reaches the agent, `moved` is called when the queue changes."""
 
     def __init__(
         self,
@@ -82,8 +81,8 @@ class PromptQueue:
         self._link, self._moved = link, moved
         self._queue: deque[HostedTurn] = deque()
         self._worker: asyncio.Task[None] | None = None
-        self._starting: asyncio.Future[Ready] | None = None  # the agent, before a turn has it
-        self._upstream: tuple[Upstream, str] | None = None  # where the running turn is known
+        self._starting: asyncio.Future[Ready] | None = None  # the agent, before a turn gets it
+        self._upstream: tuple[Upstream, str] | None = None  # the agent of the running turn
         self._is_closed = False
 
     @property
@@ -92,21 +91,21 @@ class PromptQueue:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the turn that runs is to end: nobody is asked anything on its behalf."""
+        """Whether the running turn is being ended, so that its questions are not asked."""
         return self.running is not None and self.running.cancelled.is_set()
 
     @property
     def is_stale(self) -> bool:
-        """Whether the turn that runs has its outcome already: nothing that is still said of it is heard."""
+        """Whether the running turn has its outcome already, so that its further updates are ignored."""
         return self.running is not None and self.running.is_ended
 
     @property
     def is_over(self) -> bool:
-        """Whether the session is being closed and no turn runs any more: nothing more is heard."""
+        """Whether the session is being closed and no turn runs, so that further updates are ignored."""
         return self._is_closed and self.running is None
 
     def is_of(self, client: ConnectedClient) -> bool:
-        """Whether the turn that runs was asked for by this client."""
+        """Whether this client sent the prompt of the running turn."""
         running = self.running
         return running is not None and (running.principal, running.client) == (client.name, client.client_id)
 
@@ -117,9 +116,9 @@ class PromptQueue:
     def prompt(
         self, key: str, found: dict[str, Raw], client: ConnectedClient, share: Share
     ) -> "asyncio.Future[tuple[int, PromptEnded]]":
-        """Have a prompt answered: where its outcome stands in the log, and what it is.
+        """Run a prompt; returns the record number of its outcome, and the outcome.
 
-        Its share of the budget is given back with its outcome.
+        Its share of the budget is released with its outcome.
         """
         if turn := self.outcomes.open.get(key):
             share.give_back()
@@ -151,7 +150,7 @@ class PromptQueue:
     # Cancelling
 
     def cancel(self, client: ConnectedClient) -> None:
-        """Cancel the turn that runs, and what this client has waiting."""
+        """Cancel the running turn and this client's waiting prompts."""
         for turn in list(self._queue):
             if (turn.principal, turn.client) == (client.name, client.client_id):
                 self._drop(turn)
@@ -159,14 +158,14 @@ class PromptQueue:
             self._stop(self.running)
 
     def cancel_all(self) -> None:
-        """Cancel what runs and what waits."""
+        """Cancel the running and the waiting prompts."""
         for turn in list(self._queue):
             self._drop(turn)
         if self.running:
             self._stop(self.running)
 
     def cancel_one(self, key: str) -> bool:
-        """Cancel one prompt, waiting or running; false when there is none."""
+        """Cancel one waiting or running prompt; false if there is none."""
         turn = self.outcomes.open.get(key)
         if turn is None:
             return False
@@ -177,7 +176,7 @@ class PromptQueue:
         return True
 
     def _drop(self, turn: HostedTurn, ended: PromptEnded | None = None) -> None:
-        if turn in self._queue:  # else it has just ended
+        if turn in self._queue:  # otherwise it has just ended
             self._queue.remove(turn)
             self.outcomes.end(turn, ended or PromptEnded(turn.key, CANCELLED))
             self._moved()
@@ -196,7 +195,7 @@ class PromptQueue:
         await self.outcomes.all_told()
 
     async def close(self, *, is_last: bool) -> None:
-        """End what runs and what waits: cancelled with its session, interrupted with the gateway (`is_last`)."""
+        """End all prompts: as cancelled with the session, or as interrupted with the gateway (`is_last`)."""
         self._is_closed = True
         if not is_last:
             self.cancel_all()
@@ -213,7 +212,7 @@ class PromptQueue:
         await self.outcomes.all_told()
 
     async def settle_broken(self) -> None:
-        """The log has broken: nothing more is run, and every prompt is told its outcome."""
+        """Stop after the log has broken: run nothing more, and settle every prompt."""
         self._queue.clear()
         if self.running:
             self._stop(self.running)
@@ -226,7 +225,7 @@ class PromptQueue:
             self._worker = owned(self._work(), "turns", self._died)
 
     def _died(self, exc: Exception) -> None:
-        """Give the turn that was running its outcome, and go on with the others."""
+        """Give the interrupted turn its outcome, and continue with the others."""
         turn, self.running, self._upstream, self._worker = self.running, None, None, None
         if turn:
             self.outcomes.end(turn, PromptEnded(turn.key, error=_failure(exc)))
@@ -245,7 +244,7 @@ class PromptQueue:
                     describe(outcome=ended.outcome)
                 self.running = None
                 self.outcomes.end(turn, ended)
-        except asyncio.CancelledError:  # the session or the gateway ends in the middle of a turn
+        except asyncio.CancelledError:  # the session or the gateway ends during a turn
             if self.running:
                 await self._wind_up()
                 self.outcomes.end(self.running, _cut_short(self.running))
@@ -262,7 +261,7 @@ class PromptQueue:
             return PromptEnded(turn.key, error=interruption(exc.reason), interrupted=True)
         except RpcError as exc:
             return PromptEnded(turn.key, error=ErrorAnswer.of(exc))
-        except Error as exc:  # the agent does not start, the log cannot be written
+        except Error as exc:  # for example, the agent does not start or the log cannot be written
             return PromptEnded(turn.key, error=ErrorAnswer.of(InternalError(str(exc))))
         except Exception as exc:
             log.exception("a turn of session %s failed", self._session)
@@ -281,15 +280,15 @@ class PromptQueue:
             update = raw({"sessionUpdate": "user_message_chunk", "content": block})
             self._tell("client", {"sessionId": raw(""), "update": update}, turn.principal, turn.client)
         await self._history.settled()
-        if turn.cancelled.is_set():  # the agent never knows of it
+        if turn.cancelled.is_set():  # the agent never gets it
             return CANCELLED
         found = {**turn.found, "prompt": raw([*primer, *blocks])} if primer else turn.found
         self._link.reminded()
         return await self._answered(turn, upstream, id, changed(found, onward(), sessionId=id))
 
     async def _ready(self, turn: HostedTurn) -> Ready | None:
-        """The agent; None when the turn is cancelled before, while the agent goes on to start for the next one."""
-        if self._starting is None or self._starting.done():  # how it went then does not count by now
+        """The agent; None if the turn is cancelled first, while the agent continues to start for the next one."""
+        if self._starting is None or self._starting.done():  # an earlier result does not count any more
             self._starting = asyncio.ensure_future(self._link.ready(may_move=True))
             self._starting.add_done_callback(_look)
         await _first(self._starting, turn, None)
@@ -299,10 +298,10 @@ class PromptQueue:
         return started.result()
 
     async def _answered(self, turn: HostedTurn, upstream: Upstream, id: str, params: Raw) -> Raw:
-        """What the agent answers to a prompt; an agent that does not stop when it is told to is ended."""
+        """The agent's answer to a prompt; an agent that ignores a cancel is killed."""
         upstream.begin_turn(id)
         asking = upstream.ask("session/prompt", params)
-        self._upstream = upstream, id  # from here on to cancel is to tell the agent
+        self._upstream = upstream, id  # from here on, a cancel goes to the agent
         try:
             await _first(asking, turn, self._services.limits.turn_seconds)
             is_late = not turn.cancelled.is_set()
@@ -318,7 +317,7 @@ class PromptQueue:
                 if not asking.done() or isinstance(asking.exception(), ConnectionClosed):
                     await self._wind_up()
                     return CANCELLED
-            if _has_stopped(asking):  # its process is about to go, and the next prompt is for another one
+            if _has_stopped(asking):  # its process is about to end, and the next prompt needs another one
                 await self._services.finish(upstream.close())
                 raise ConnectionClosed("the agent stopped")
             return asking.result()
@@ -328,9 +327,9 @@ class PromptQueue:
             _look(asking)  # another outcome may have come first
 
     async def _wind_up(self) -> None:
-        """The agent is gone in the middle: say so of everything that was under way, and run nothing again."""
+        """Report everything in progress as failed after the agent has ended; nothing is repeated."""
         self._questions.cancel_all()
-        with contextlib.suppress(Error):  # a log that takes no more is said elsewhere
+        with contextlib.suppress(Error):  # a broken log is reported elsewhere
             await self._history.settled()
             for failure in self._summary.failures():
                 self._tell("gateway", failure)
@@ -339,14 +338,14 @@ class PromptQueue:
         self._history.add(origin, lambda number: update_frame(found, self._session, number), principal, client)
 
     def heard(self) -> None:
-        """The agent has told something of what it does."""
+        """Note that the agent has sent an update of the turn."""
         if self.running and not self.running.is_answered:
             self.running.is_answered = True
             self._metrics.first_update_seconds.observe(time.monotonic() - self.running.began)
 
 
 async def _first(waited_for: "asyncio.Future[Any]", turn: HostedTurn, seconds: float | None) -> None:
-    """Wait until something is done, or the turn is cancelled, or time is over."""
+    """Wait until a task is done, the turn is cancelled, or the time is over."""
     stopping = asyncio.ensure_future(turn.cancelled.wait())
     both: set[asyncio.Future[Any]] = {waited_for, stopping}
     try:
@@ -356,19 +355,19 @@ async def _first(waited_for: "asyncio.Future[Any]", turn: HostedTurn, seconds: f
 
 
 def _has_stopped(asked: "asyncio.Future[T]") -> bool:
-    """Whether an agent answered that it was told to stop."""
+    """Whether an agent's error says that it was told to stop."""
     exc = asked.exception()
     return isinstance(exc, RpcError) and isinstance(exc.data, dict) and exc.data.get("kind") == AGENT_STOPPED
 
 
 def _look(done: "asyncio.Future[T]") -> None:
-    """Take note of how something went that perhaps nobody waits for any more."""
+    """Retrieve the result of a task that nobody may wait for any more."""
     if not done.cancelled():
         done.exception()
 
 
 def key_of(found: dict[str, Raw], client: ConnectedClient) -> str:
-    """What a prompt is known by: what its client calls it, among all that the same principal ever sent."""
+    """The key of a prompt: its client's key, unique among all prompts of the principal."""
     key = meta_value(found, PROMPT)
     if key is None:
         key = secrets.token_hex(12)
@@ -378,24 +377,24 @@ def key_of(found: dict[str, Raw], client: ConnectedClient) -> str:
 
 
 def owner(principal: str) -> str:
-    """How the keys of somebody's prompts begin, and nobody else's."""
+    """The prefix of the keys of one principal's prompts."""
     return principal.replace("%", "%25").replace("/", "%2F") + "/"
 
 
 def _cut_short(turn: HostedTurn) -> PromptEnded:
-    """How a turn ends that is ended with its session, by whoever closes that, or with the gateway."""
+    """The outcome of a turn that ends with its session or with the gateway."""
     if turn.cancelled.is_set():
         return PromptEnded(turn.key, CANCELLED)
     return PromptEnded(turn.key, error=interruption("the gateway stopped"), interrupted=True)
 
 
 def _failure(exc: Exception) -> ErrorAnswer:
-    """What is told of a turn that failed for a reason of ours; the log has the rest."""
+    """The outcome of a turn that failed because of the gateway; the log has the details."""
     return ErrorAnswer(-32603, f"the gateway failed: {type(exc).__name__}", {"kind": "gateway_failure"})
 
 
 def _trace(found: dict[str, Raw]) -> dict[str, str]:
-    """Which trace of its client's a prompt belongs to."""
+    """The trace context that a prompt carries."""
     told = {name: meta_value(found, name) for name in TRACE}
     return {name: value for name, value in told.items() if isinstance(value, str)}
 

@@ -1,4 +1,4 @@
-"""An agent's questions to the viewers of a session: durable, put to every viewer that may answer, answered once.
+"""An agent's questions to the viewers of a session: durable, sent to every viewer that may answer, answered once.
 
 A question is in the log before a viewer gets it, and its answer is in the log before the agent gets it.  Viewers
 that attach later get the open questions, too.  The first answer counts; the other viewers, and those that answer
@@ -38,11 +38,11 @@ class OpenQuestion:
 
     def __init__(self, id: str, method: str, params: Raw, number: int) -> None:
         self.id, self.method, self.params = id, method, params
-        self.number = number  # where in the log it stands
+        self.number = number  # its record number
         self.answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
-        self.is_durable = False  # before that nobody is asked
-        self.refused: set[Viewer] = set()  # viewers that cannot answer such a question
-        self.answered_at = 0  # where in the log its answer stands
+        self.is_durable = False  # nobody is asked before that
+        self.refused: set[Viewer] = set()  # viewers that cannot answer this kind of question
+        self.answered_at = 0  # the record number of its answer
         self.began = time.monotonic()
 
 
@@ -55,7 +55,7 @@ class _Offer(Struct):
 
 
 class OpenQuestions:
-    """The open questions of one session; while `is_stopping`, its turn is to end and nobody is asked anything."""
+    """The open questions of one session; while `is_stopping`, the turn is ending and nobody is asked."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class OpenQuestions:
         return len(self._open)
 
     async def put(self, method: str, found: dict[str, Raw]) -> Raw:
-        """Ask, and wait for somebody's answer; raises what they answered instead.
+        """Ask and wait for an answer; raises an error answer.
 
-        `found` are the params, with the session as clients know it.
+        `found` are the params, with the clients' session id.
         """
         if self._is_stopping():
             return CANCELLED[method]
@@ -83,7 +83,7 @@ class OpenQuestions:
         params = changed(found, {"dragoman.ask": id})
         asked = QuestionAsked(id, method, params)
         number = self._history.add("agent", lambda _: own_frame(asked))
-        question = self._open[id] = OpenQuestion(id, method, params, number)  # from now on a cancel answers it
+        question = self._open[id] = OpenQuestion(id, method, params, number)  # from now on, a cancel answers it
         try:
             await self._history.settled(number)
             question.is_durable = True
@@ -92,7 +92,7 @@ class OpenQuestions:
             if question.refused:
                 self._give_up(question, MethodNotFound(data={"method": method}))
             answered = await question.answer
-        except BaseException:  # the agent cancelled the request or is gone, or the log takes no more
+        except BaseException:  # the agent cancelled the request or ended, or the log broke
             self._cancel(question)
             raise
         await self._history.settled(question.answered_at)
@@ -101,7 +101,7 @@ class OpenQuestions:
         return answered.result
 
     def offer_all(self, viewer: Viewer) -> None:
-        """Put every open question to a viewer that has just come, or may answer from now on."""
+        """Send every open question to a viewer that has just come, or may answer from now on."""
         for question in list(self._open.values()):
             self._offer(question, viewer)
 
@@ -138,7 +138,7 @@ class OpenQuestions:
             return
         viewer.questions.pop(question.id, None)
         if not viewer.may_edit:
-            return  # it was asked while it still might answer
+            return  # it was asked while it was still allowed to answer
         error, fits = reply.error, False
         if error is None:
             try:
@@ -149,16 +149,16 @@ class OpenQuestions:
         if fits:
             self._settle(question, Answered(question.id, reply.result, by=viewer.client.name), viewer)
         elif isinstance(error, RpcError | None) and not isinstance(error, RequestCancelled):
-            question.refused.add(viewer)  # a cancelled request is no answer: its client is about to leave
+            question.refused.add(viewer)  # a cancelled request is not an answer: its client is about to leave
             self._give_up(question, error)
 
     def _give_up(self, question: OpenQuestion, error: RpcError | None) -> None:
-        """Tell the agent when no viewer can answer such a question."""
+        """Tell the agent if no viewer can answer such a question."""
         able = {viewer for viewer in self._viewers() if viewer.may_edit}
         if able <= question.refused:
             if error:
                 self._settle(question, Answered(question.id, error=ErrorAnswer.of(error)))
-            else:  # nobody can choose an option that was not offered
+            else:  # only offered options can be chosen
                 self._cancel(question)
 
     def _cancel(self, question: OpenQuestion) -> None:
@@ -185,7 +185,7 @@ class OpenQuestions:
 
 
 def _fits(question: OpenQuestion, result: Raw) -> bool:
-    """Whether an answer is one of those offered: a permission that was not offered is none."""
+    """Whether an answer is one of the offered ones."""
     if question.method != PERMISSION:
         return True
     outcome = msgspec.json.decode(result, type=s.RequestPermissionResponse).outcome

@@ -1,4 +1,4 @@
-"""What a session needs of the gateway it is at."""
+"""The services of the gateway for its sessions."""
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -26,19 +26,19 @@ class SessionServices(Protocol):
     processes: Processes
     workspaces: Workspaces
     clock: IncreasingClock
-    is_draining: bool  # nothing new is begun
+    is_draining: bool  # the gateway begins nothing new
 
     @property
     def limits(self) -> Limits: ...
 
     async def save_facts(self, id: str, facts: SessionFacts) -> None:
-        """Keep what is known of a session besides its log."""
+        """Store the facts of a session."""
 
     def let_go(self, session: "HostedSession") -> None:
-        """Close a session that is somebody else's by now."""
+        """Close a session that another process holds by now."""
 
     async def finish(self, work: Work[T]) -> T:
-        """Have something done to its end, also when whoever waits for it is cancelled."""
+        """Run a task to its end even if its caller is cancelled."""
 
     def start(self, work: Work[object]) -> object:
-        """Have something done that nobody waits for."""
+        """Run a task in the background."""

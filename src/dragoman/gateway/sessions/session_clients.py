@@ -1,6 +1,6 @@
-"""What the agent of a session asks of the clients there: their files and terminals, MCP servers, extensions.
+"""Requests of a session's agent to its clients: files and terminals, MCP servers, extensions.
 
-A client is asked once it has been told everything that the agent told before, and asked what it asked before.
+A client gets a request after all earlier updates and requests of the agent.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from .viewer import Viewer
 T = TypeVar("T")
 
 LENDING_TIMEOUT = 30.0
-ASKED_AGAIN = ("fs/read_text_file", "terminal/output", "terminal/wait_for_exit")  # of a client that came back
+ASKED_AGAIN = ("fs/read_text_file", "terminal/output", "terminal/wait_for_exit")  # of a client that returned
 
 
 class SessionClients:
-    """The clients of one session, as its agent asks them."""
+    """The clients of one session, for requests of its agent."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class SessionClients:
     ) -> None:
         self._viewers, self._history, self._servers, self._link = viewers, history, servers, link
         self._turns, self._limits, self._public = turns, limits, public
-        self.came = asyncio.Event()  # a client has come
-        self._turn = asyncio.Lock()  # of whoever asks a client next
+        self.came = asyncio.Event()  # set when a client has come
+        self._turn = asyncio.Lock()  # the order of requests to a client
 
     async def requested(self, method: str, params: dict[str, Raw]) -> Raw:
-        """Have the client whose prompt runs answer what the agent asks, or else the first that may prompt."""
+        """Send an agent's request to the client whose prompt runs, or else to the first that may prompt."""
         able = [viewer for viewer in self._viewers if viewer.may_edit and not viewer.client.connection.closed]
         if not able or self._link.upstream is None:
             raise InternalError("no client is at this session", {"kind": "no_client"})
@@ -58,7 +58,7 @@ class SessionClients:
         return await self._in_turn(viewer, relayed(source, client, Method(method, Raw, Raw), asked))
 
     async def _in_turn(self, viewer: Viewer, asking: Work[Raw]) -> Raw:
-        """Ask a client once it has been told what was told before, and asked what was asked before."""
+        """Send a client a request after all earlier updates and requests."""
         try:
             async with self._turn:
                 await self.in_order(viewer)
@@ -69,13 +69,13 @@ class SessionClients:
         return await answer
 
     async def in_order(self, viewer: Viewer) -> None:
-        """Wait until a client has been told what the agent told before this."""
+        """Wait until a client has got the agent's earlier updates."""
         number = self._history.last
         await self._history.settled(number)
         await viewer.reached(number)
 
     async def served(self, alias: str, ask: Ask) -> Raw:
-        """Ask a client for an MCP server that it has; while it is away, wait a little."""
+        """Send a request to the client that has an MCP server; wait a little while it is away."""
 
         def find() -> tuple[ServerProvider, str] | None:
             lesser = {viewer.client for viewer in self._viewers if viewer.role != "admin"}
@@ -95,11 +95,11 @@ class SessionClients:
             client_teller(client)(name, params)
 
     def _viewer_of(self, client: Connection) -> Viewer | None:
-        """A client as a viewer; it is none yet while it opens the session."""
+        """The viewer of a client; None while it is still opening the session."""
         return next((viewer for viewer in self._viewers if viewer.client.connection is client), None)
 
     async def lent(self, method: str, params: dict[str, Raw]) -> Raw:
-        """Ask the client that owns the workspace for what only it has; while it is away, wait a little."""
+        """Send a request to the client that owns the workspace; wait a little while it is away."""
         timeout = None if method.endswith("wait_for_exit") else LENDING_TIMEOUT
         asked = Method(method, Raw, Raw, timeout=timeout)
         while True:
@@ -124,7 +124,7 @@ class SessionClients:
         return await self._present(find, InternalError(why, {"kind": "no_workspace_owner"}))
 
     async def _present(self, find: Callable[[], T | None], missing: RpcError) -> T:
-        """What somebody who is here has, or who comes within a while."""
+        """A value that a present client gives, or one that comes within a while."""
         try:
             async with asyncio.timeout(self._limits.owner_seconds):
                 while (found := find()) is None:

@@ -1,8 +1,8 @@
-"""One client at one session: how far it has been told, and what it is still owed.
+"""One client at one session: its position in the log, and its open requests.
 
-A viewer reads the log from its own position, so one that is slow holds up nobody.  While it keeps up it is handed
-records as they become durable; once its wire is full it is left behind, and reads on from the log when there is
-room.
+A viewer reads the log from its own position, so a slow one does not delay others.  While it keeps up, it gets
+records as they become durable; once its connection is full, it falls behind, and reads on from the log when there
+is room.
 """
 
 import asyncio
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-MAX_WAITERS = 10_000  # of one viewer, for records that it has not been told
+MAX_WAITERS = 10_000  # callbacks of one viewer for records that it has not got yet
 
 UPDATE = Method("session/update", Raw, is_request=False)
 
 
 class ConnectedClient(Protocol):
-    """A client that is connected, as sessions see it."""
+    """The interface of a connected client for sessions."""
 
     connection: Connection
-    client_id: str  # what tells this client from others of the same principal, also when it comes back
-    knows_us: bool  # whether it wants to hear what only we say
+    client_id: str  # distinguishes this client from others of the same principal, also after it returns
+    knows_us: bool  # whether it wants the gateway's own notifications
     introduction: Introduction
-    servers: "ClientServers"  # of MCP, which it has itself
+    servers: "ClientServers"  # MCP servers in the client
     offers: s.ClientCapabilities
 
     @property
@@ -57,11 +57,11 @@ class ConnectedClient(Protocol):
         """Whether it answers requests for its files or terminals."""
 
     def left(self, session: str, viewer: "Viewer") -> None:
-        """A viewer of it is no more."""
+        """Note that a viewer of this client has ended."""
 
 
 class Viewer:
-    """Tells one client what happens in one session."""
+    """Sends one client the updates of one session."""
 
     def __init__(
         self,
@@ -79,28 +79,28 @@ class Viewer:
         echo_until: int = 0,
     ) -> None:
         self.session, self.client = session, client
-        self._own = bytes(raw({"sessionId": session}))[1:-1]  # in each update that is not of another session
-        self.most = most  # it wants to be no more than this, whatever its principal is
+        self._own = bytes(raw({"sessionId": session}))[1:-1]  # bytes that each update of this session contains
+        self.most = most  # the highest role that it wants
         self.role = role
         self.cursor = after
-        self.fit = fit  # what the client can take
-        self.questions: dict[str, int] = {}  # questions put to this client, by the id of the request
+        self.fit = fit  # the updates that the client can take
+        self.questions: dict[str, int] = {}  # questions to this client, by request id
         self._history, self._engine = history, engine
         self._limits = limits
         self._evict = evict
-        self._echo_until = echo_until  # up to here a client is also told what it said itself
-        self.hears_itself = False  # whether it is told what it says itself, also from there on
+        self._echo_until = echo_until  # up to this record, the client also gets its own messages
+        self.hears_itself = False  # whether it also gets its own messages after that
         self._pump: asyncio.Task[None] | None = None
         self._is_open = False
-        self._kept_up = math.inf  # when it last had been told everything
-        self._warned = -math.inf  # when it was last told that it lags
+        self._kept_up = math.inf  # when it last was up to date
+        self._warned = -math.inf  # when it was last warned that it lags
         self._left = False
-        self.owed: dict[str, Callable[[PromptEnded], None]] = {}  # by prompt, what gives this client its outcome
-        self._waiters: list[tuple[int, Callable[[], None]]] = []  # what is done once a record has been told
+        self.owed: dict[str, Callable[[PromptEnded], None]] = {}  # by prompt, the callback for its outcome
+        self._waiters: list[tuple[int, Callable[[], None]]] = []  # callbacks for when a record has been sent
 
     @property
     def role(self) -> Role:
-        """What it may do here."""
+        """Its role in the session."""
         return self._role
 
     @role.setter
@@ -118,7 +118,7 @@ class Viewer:
             self.catch_up()
 
     def offer(self, first: int, entries: Sequence[LogEntry]) -> None:
-        """Records have become durable, the first with this number."""
+        """Send records that have become durable, the first with this number."""
         if not self._is_open:
             return
         if self._pump is None and self.cursor == first - 1:
@@ -130,19 +130,19 @@ class Viewer:
         self._watch_lag()
 
     async def reached(self, number: int) -> None:
-        """Wait until the client has been told everything up to a record, or has left."""
+        """Wait until the client has got everything up to a record, or has left."""
         if self.cursor < number and not self._left:
             reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append((number, lambda: None if reached.done() else reached.set_result(None)))
             await reached
 
     def notify(self, name: str, params: Mapping[str, object]) -> None:
-        """Tell the client what is of the gateway, if it understands."""
+        """Send the client a notification of the gateway, if it understands those."""
         if self.client.knows_us and not self._left:
             self._note(Method(name, Any, is_request=False), {"sessionId": self.session, **params})
 
     def after(self, number: int, do: Callable[[], None]) -> None:
-        """Do something once the client has been told everything up to a record, unless it leaves before that."""
+        """Run a callback once the client has got everything up to a record, unless it leaves first."""
         if self._left:
             return
         if self.cursor >= number:
@@ -153,29 +153,29 @@ class Viewer:
             self._drop()
 
     def pass_on(self, number: int, name: str, params: Raw) -> None:
-        """Tell the client what its agent told behind a record."""
+        """Pass on a notification of the agent, in order after a record."""
         method = Method(name, Raw, is_request=False)
         self.after(number, lambda: self._note(method, params))
 
     def show(self, params: Raw, *, is_history: bool = False) -> None:
-        """Tell the client an update, as far as it can take it."""
+        """Send the client an update, as far as it can take it."""
         if not self.fit.knows_begun and self._own not in bytes(params):
             return
         if not self._left and (shown := self.fit.update(params, is_history=is_history)) is not None:
             self._note(UPDATE, shown)
 
     def show_alone(self, update: Mapping[str, object]) -> None:
-        """Tell this client what no other is told, and no log keeps."""
+        """Send only this client a notification that is not logged."""
         if not self._left:
             self._note(UPDATE, raw({"sessionId": self.session, "update": update}))
 
     def put(self, question_id: str, method: str, params: Raw, settle: Callable[[Reply], None]) -> None:
-        """Ask the client something."""
+        """Send the client a request."""
         if question_id not in self.questions and not self._left and not self.client.connection.closed:
             self.questions[question_id] = self.client.connection.submit(Method(method, Raw, Raw), params, settle)
 
     def withdraw(self, question_id: str) -> None:
-        """Tell the client that a question has been answered; what it still says to it is heard, and too late."""
+        """Tell the client that a question has been answered; its own answer is too late then."""
         id = self.questions.pop(question_id, None)
         if id is not None and not self._left and not self.client.connection.closed:
             self.client.connection.request_cancel(id)
@@ -189,7 +189,7 @@ class Viewer:
         self._wake()
 
     def catch_up(self) -> None:
-        """Read on in the log, if there is more."""
+        """Read on in the log if there is more."""
         if self._pump is None and self.cursor < self._history.durable and self._is_open:
             self._pump = owned(self._read_on(), "catching up", lambda exc: self._drop())
         elif self.cursor == self._history.durable:
@@ -205,7 +205,7 @@ class Viewer:
                             await connection.room()
                         self._tell(record.number, record.entry)
             self._kept_up = time.monotonic()
-        except Error as exc:  # the client is gone, or the log cannot be read: it will come back for the rest
+        except Error as exc:  # the client is gone, or the log cannot be read: it gets the rest when it returns
             log.info("a viewer is left behind: %s", exc)
             self._drop()
         finally:
@@ -223,7 +223,7 @@ class Viewer:
             self._wake()
 
     def _tell_outcome(self, frame: bytes) -> None:
-        """Answer a prompt of this client's at its place: after what was told of it, before what comes then."""
+        """Answer a prompt of this client in order: after its updates and before later ones."""
         if self.owed and isinstance(ended := read_own(frame), PromptEnded) and ended.prompt in self.owed:
             self.owed.pop(ended.prompt)(ended)
 
@@ -235,16 +235,16 @@ class Viewer:
             self._drop()
 
     def _drop(self) -> None:
-        """It cannot be told any more; it will come back for the rest."""
+        """Remove a client that cannot be reached; it gets the rest when it returns."""
         self._is_open = False
         self._evict(self)
 
     def _watch_lag(self) -> None:
         behind = self._history.durable - self.cursor
-        if behind < self._limits.warn_lag or self._kept_up == math.inf:  # it is still being told what was before
+        if behind < self._limits.warn_lag or self._kept_up == math.inf:  # it is still getting the earlier history
             return
         now = time.monotonic()
-        # Told once each time it falls behind, and not again at once where it hovers about the limit.
+        # Warned once each time it falls behind, and not repeatedly while it is near the limit.
         if self._warned < self._kept_up and now - self._warned > self._limits.lag_seconds:
             self._warned = now
             self.notify("_dragoman/lagging", {"behind": behind, "most": self._limits.evict_lag})

@@ -1,1 +1,1 @@
-"""The gateway on the web: the table of its routes, what guards them, and what answers them."""
+"""The gateway's web application: its routes, the guard before them, and their handlers."""

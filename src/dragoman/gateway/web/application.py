@@ -1,6 +1,6 @@
-"""The gateway on the web: `/acp` for clients, `/healthz`, `/readyz` and `/metrics` for those who look after it.
+"""The gateway's web application: `/acp` for clients, `/healthz`, `/readyz` and `/metrics` for operators.
 
-`Web.routes` is the table of all it answers; what stands before it is in `routes.py`.
+`Web.routes` is the table of its routes; `routes.py` has the guard before it.
 """
 
 import contextlib
@@ -30,20 +30,20 @@ from .routes import ANY, NOTHING_HERE, RoutedRequest, Routes, WebRoute, method_o
 
 log = logging.getLogger("dragoman")
 
-WATCH_EVERY = 0.4  # seconds; what is revoked is out within one
-ERRORS = 1001  # frames of one client that are wrong, within a minute, before it is sent away
-WRONG = (400, 413, 501)  # what a request with a wrong frame is answered
-ABUSIVE = 1008  # the code a WebSocket is closed with then
-REVOKED = 4401  # the code a WebSocket is closed with when its credential is no longer good
+WATCH_EVERY = 0.4  # seconds; a revoked client is disconnected within one
+ERRORS = 1001  # wrong frames of one client within a minute before it is disconnected
+WRONG = (400, 413, 501)  # the statuses of requests with a wrong frame
+ABUSIVE = 1008  # the WebSocket close code for that
+REVOKED = 4401  # the WebSocket close code for an invalid credential
 REVOCATIONS, KEYS = "revocations", "issuer's keys"  # chores
 ROOT = "/acp"
 HEALTH, READY = PROBES = ("/healthz", "/readyz")
-NOTES = "dragoman.notes"  # in a request's scope: what the access log is told of it
+NOTES = "dragoman.notes"  # the key in a request's scope for the access log
 PLAIN = {"content-type": "text/plain; charset=utf-8"}
 
 
 class Web:
-    """The ASGI application; `hosts` are the names it goes by, `origins` the pages that may use it."""
+    """The ASGI application; `hosts` are its allowed names, `origins` the pages that may use it."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Web:
     ) -> None:
         self.gateway, self.admission, self.proxies = gateway, admission, proxies
         self.guard = Guard(hosts, origins, lambda why: gateway.metrics.refusals.add(1, why))
-        most = 2 * gateway.limits.connections  # those that are ending count there, too
+        most = 2 * gateway.limits.connections  # ending connections count, too
         self._endpoint = Endpoint(
             self._serve, admit=self._admit, origins=self.guard.origins, connections=most, **options
         )
@@ -75,10 +75,10 @@ class Web:
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Live connections are looked at again and again: who is no longer let in is sent away."""
+        """Check live connections regularly, and disconnect clients that are not admitted any more."""
         chores = self.gateway.chores
         chores.begin(Chore(REVOCATIONS, self._send_away_revoked, WATCH_EVERY))
-        chores.begin(Chore(KEYS, self.admission.refresh_keys, WATCH_EVERY))  # beside what must not wait for it
+        chores.begin(Chore(KEYS, self.admission.refresh_keys, WATCH_EVERY))  # separately: it may be slow
         try:
             yield
         finally:
@@ -101,7 +101,7 @@ class Web:
             self._log(scope, began, notes)
 
     async def _probe(self, request: RoutedRequest) -> None:
-        """Answer whether the process runs, or whether clients may come; never why."""
+        """Answer whether the process runs, or whether clients may come, without a reason."""
         path = request.scope["path"]
         is_well = path == HEALTH or not self.gateway.unready()
         words = "ok" if path == HEALTH else "ready" if is_well else "not ready"
@@ -109,7 +109,7 @@ class Web:
 
     def _log(self, scope: Scope, began: float, notes: dict[str, object]) -> None:
         where = (scope.get("client") or ("",))[0]
-        path = scope["path"][:LONGEST]  # what stands behind a ? may be a secret
+        path = scope["path"][:LONGEST]  # the query may be secret
         status = notes.pop("status", "gone")
         log_access(f"{method_of(scope)} {path}", status, began, path=path, peer=where, **notes)
 
@@ -123,14 +123,14 @@ class Web:
         await respond(request.send, 200, self.gateway.metrics.text().encode(), {"content-type": TYPE})
 
     def _agent(self, path: str) -> str | None:
-        """The agent a path leads to."""
+        """The agent in a path."""
         if path == ROOT:
             return self.gateway.default
         name = path.removeprefix(f"{ROOT}/")
         return name if name != path and name in self.gateway.agents else None
 
     def send_away_quiet(self, why: str, code: int) -> int:
-        """End the connections that have nothing under way; gives how many there still are."""
+        """Close the idle connections; returns how many are left."""
         for wire in list(self._wires.values()):
             client = self._clients.get(wire.id)
             if client is None or client.is_quiet:
@@ -138,7 +138,7 @@ class Web:
         return len(self._wires)
 
     async def _known(self, request: WebRequest) -> Principal:
-        """Who a request is from, which the access log is told."""
+        """The principal of a request, which is also noted for the access log."""
         principal = await self.admission(request)
         request.scope.get(NOTES, {})["principal"] = principal.name
         return principal
@@ -161,7 +161,7 @@ class Web:
         who, erred = _principal_of(wire).name, functools.partial(self._erred, wire)
         try:
             share = self.gateway.budget.take("connections", who)
-        except Overloaded as exc:  # others were admitted at the same moment
+        except Overloaded as exc:  # others may have been admitted meanwhile
             wire.end(str(exc))
             return
         self._wires[wire.id] = wire
@@ -175,7 +175,7 @@ class Web:
             self._errors.forget(wire.id)
 
     def _erred(self, wire: AcceptedTransport) -> None:
-        """A client has sent what is wrong; one that does nothing else is sent away."""
+        """Count a wrong frame of a client; a client that sends too many is disconnected."""
         self._errors.failed(wire.id)
         if self._errors.wait(wire.id) and not wire.is_over:
             who, where = _principal_of(wire).name, wire.request.peer
@@ -184,7 +184,7 @@ class Web:
             wire.end("too many wrong frames", ABUSIVE)
 
     def _heeding(self, scope: Scope, send: Send) -> Send:
-        """Take note of wrong frames that never come as far as the connection they were for."""
+        """Count wrong frames that never reach their connection."""
         wire = self._wires.get(read_request(scope).headers.get(CONNECTION, ""))
         if wire is None or scope["type"] != "http":
             return send
@@ -212,7 +212,7 @@ def _principal_of(wire: AcceptedTransport) -> Principal:
 
 
 def _noting(send: Send, notes: dict[str, object]) -> Send:
-    """Take note of the status of an answer."""
+    """Wrap `send` to note the status of the answer."""
 
     async def sending(event: Event) -> None:
         match event["type"]:
@@ -226,7 +226,7 @@ def _noting(send: Send, notes: dict[str, object]) -> Send:
 
 
 def _choosing(scope: Scope, send: Send) -> Send:
-    """Answer a browser that offered subprotocols with ours: without one it hangs up."""
+    """Answer a browser that offered subprotocols with ours, because it disconnects without one."""
     if SUBPROTOCOL not in (scope.get("subprotocols") or ()):
         return send
 

@@ -1,7 +1,7 @@
-"""The table of what a server answers: method, path, who may ask, and what answers; one guard is before all of it.
+"""The table of a server's routes: method, path, permitted callers and handler, all behind one guard.
 
-`Routes` is the ASGI application that a table makes.  It checks the Host and the Origin of each request, then who
-asks, and only then calls what answers.  Nothing in a table checks any of that itself, so nothing can forget to.
+`Routes` is the ASGI application of a table.  It checks the Host and the Origin of each request, then its principal,
+and only then calls the handler.  No handler checks any of that itself, so none can forget to.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,11 +15,11 @@ from ..access.admission import Principal
 from ..access.guard import Guard
 
 # Who may ask:
-#   probe      anybody, under any name, for nothing is told; but no page that may not use the server
+#   probe      anybody, under any Host, because nothing is revealed; but no page that may not use the server
 #   anybody    without a credential
-#   principal  whoever is let in
-#   admin      whoever is let in with the scope admin
-#   connection whoever the handler lets in, because it looks after connections and their owners
+#   principal  admitted clients
+#   admin      admitted clients with the scope admin
+#   connection clients that the handler admits, because it manages connections and their owners
 Who = Literal["probe", "anybody", "principal", "admin", "connection"]
 Admit = Callable[[WebRequest], Awaitable[Principal]]
 
@@ -29,23 +29,23 @@ NOTHING_HERE = "there is nothing here"
 
 
 class RoutedRequest(NamedTuple):
-    """A request whose sender may make it."""
+    """A permitted request."""
 
     scope: Scope
     receive: Receive
     send: Send
-    named: Mapping[str, str]  # the parts of the path that the route names
+    named: Mapping[str, str]  # the named parts of the path
     admitted: Principal | None = None
 
     @property
     def principal(self) -> Principal:
-        """Who asks; only routes for principals and admins may ask for it."""
+        """The principal; only routes for principals and admins have one."""
         assert self.admitted is not None
         return self.admitted
 
 
 class WebRoute(NamedTuple):
-    """A row of the table; `{name}` in the path stands for any one part of it."""
+    """A row of the table; `{name}` in the path stands for any single part."""
 
     method: str
     path: str
@@ -53,7 +53,7 @@ class WebRoute(NamedTuple):
     answer: Callable[[RoutedRequest], Awaitable[None]]
 
     def parts(self, path: str) -> dict[str, str] | None:
-        """The named parts of a path; None where it is another one."""
+        """The named parts of a path; None if the path does not match."""
         if self.path == ANY:
             return {}
         wanted, given = self.path.split("/"), path.split("/")
@@ -90,7 +90,7 @@ def _raised(exc: Error) -> RequestRefused:
 class Routes:
     """The ASGI application.
 
-    `dress` adds to answers what a page needs that passed the guard, `refused` says how an error is told.
+    `dress` adds headers for a permitted page to answers, `refused` turns an error into an answer.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Records of a session's log as messages: several in one, with a checksum over all of them."""
+"""Messages with several records of a session's log and a checksum over them."""
 
 from collections.abc import Iterator, Sequence
 from zlib import crc32
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ..engine import LogEntry, Origin, StoredRecord
 
-LONGEST = 768 * 1024  # bytes of frames in one message, which has to stay below a megabyte
+LONGEST = 768 * 1024  # bytes of frames in one message, which must stay below a megabyte
 _CHECKSUM = 4  # bytes
 
 
@@ -26,7 +26,7 @@ _decode = msgspec.msgpack.Decoder(list[_Record]).decode
 
 
 def packed(records: Sequence[StoredRecord]) -> bytes:
-    """Records as one message; none for a message that only says who writes from now on."""
+    """Records as one message; a message without records only announces a new writer."""
     said = [
         _Record(record.epoch, record.time, entry.origin, entry.principal, entry.client, entry.frame)
         for record in records
@@ -37,7 +37,7 @@ def packed(records: Sequence[StoredRecord]) -> bytes:
 
 
 def unpacked(data: bytes, first: int, last: int) -> list[StoredRecord]:
-    """The records of a message; in the place of what is not as it was written, records that say so."""
+    """The records of a message, with damaged markers in place of damaged ones."""
     try:
         if crc32(data[_CHECKSUM:]).to_bytes(_CHECKSUM) != data[:_CHECKSUM]:
             raise msgspec.DecodeError("its checksum is wrong")
@@ -53,12 +53,12 @@ def unpacked(data: bytes, first: int, last: int) -> list[StoredRecord]:
 
 
 def lost(number: int) -> StoredRecord:
-    """What stands in the place of a record that cannot be read."""
+    """A marker in place of an unreadable record."""
     return StoredRecord(number, 0, 0.0, LogEntry("gateway", b""), is_whole=False)
 
 
 def portions(records: Sequence[StoredRecord]) -> Iterator[Sequence[StoredRecord]]:
-    """Records in runs that fit into a message each."""
+    """The records in groups that each fit into a message."""
     start = size = 0
     for place, record in enumerate(records):
         size += len(record.entry.frame)

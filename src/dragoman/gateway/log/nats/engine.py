@@ -1,9 +1,8 @@
 """The engine on NATS JetStream: any number of gateways write to it, each to the sessions whose leases it holds.
 
-A log is the messages under one subject, each with several records.  A writer names the last message it knows,
-and the server refuses one that names another.  Who takes a lease first writes a message that only says so: from
-then on the writer before it names the wrong one.  A lease is a message that the servers forget unless it
-is renewed.
+A log is the messages under one subject, each with several records.  A writer names the last message it knows, and
+the server refuses a write that names another one.  A process that takes a lease first writes an empty message; from
+then on, the previous writer names the wrong message.  A lease is a message that expires unless it is renewed.
 """
 
 import asyncio
@@ -37,12 +36,12 @@ from .batches import packed, portions
 from .jetstream import EPOCH, LAST, JetStream, StoredMessage, WrongSequence
 from .reading import DOOMED, NatsReader
 
-PIECE = 512 * 1024  # bytes of something large in one message
-AT_ONCE = 32  # leases renewed side by side
+PIECE = 512 * 1024  # bytes of a blob in one message
+AT_ONCE = 32  # leases renewed concurrently
 
 
 class _Tail(Struct):
-    """The end of a log: its last message, its last record, and under which lease it was written."""
+    """The end of a log: its last message, its last record, and the epoch of its lease."""
 
     sequence: int = 0
     number: int = 0
@@ -55,23 +54,23 @@ class _Holder(Struct):
 
 
 class NatsEngine(NatsReader):
-    """Keeps everything on NATS."""
+    """Stores everything on NATS."""
 
     @staticmethod
     async def open(url: str) -> "NatsEngine":
-        """Connect; raises EngineFailure with what is wrong."""
+        """Connect; raises EngineFailure with the reason."""
         return NatsEngine(await JetStream.connect(url))
 
     def __init__(self, stream: JetStream) -> None:
         super().__init__(stream)
         self._owner = secrets.token_hex(8)
-        self._tails: dict[str, _Tail] = {}  # of the logs we write
-        self._renewed: dict[str, int] = {}  # the message that holds each lease of ours
+        self._tails: dict[str, _Tail] = {}  # the ends of the logs that we write
+        self._renewed: dict[str, int] = {}  # the message of each lease of ours
         self._listeners: dict[str, set[Callable[[], None]]] = {}
         self._following: dict[str, asyncio.Task[object]] = {}
 
     async def identity(self, *, is_new: bool = False) -> str:
-        """Every process is somebody of its own: others may hold leases meanwhile."""
+        """A new owner for every process, because others may hold leases."""
         return self._owner
 
     async def check(self) -> None:
@@ -112,7 +111,7 @@ class NatsEngine(NatsReader):
             except WrongSequence:
                 self._tails.pop(lease.name, None)
                 raise Fenced(f"the log of {lease.name} has another writer by now") from None
-            except BaseException:  # whether it was written is looked up before anything else is
+            except BaseException:  # the next operation first checks whether it was written
                 self._tails.pop(lease.name, None)
                 raise
             first, tail = tail.number + 1, _Tail(sequence, number, lease.epoch)
@@ -120,7 +119,7 @@ class NatsEngine(NatsReader):
             self._places_of(lease.name).add(first, StoredMessage(subject, sequence, b"", headers))
 
     async def _tail(self, lease: Lease) -> _Tail:
-        """The end of a log that we write; raises Fenced when it is somebody else's."""
+        """The end of a log that we write; raises Fenced if another process writes it."""
         tail = self._tails.get(lease.name)
         if tail is None or tail.epoch != lease.epoch:
             tail = await self._end_of(lease.name)
@@ -138,7 +137,7 @@ class NatsEngine(NatsReader):
     async def _unwritten(
         self, session: str, records: Sequence[StoredRecord], after: int, last: int
     ) -> Sequence[StoredRecord]:
-        """Those of some records that a try whose end nobody heard of did not write."""
+        """Those of some records that an unacknowledged attempt has not written."""
         there: list[StoredRecord] = []
         while after + len(there) < last and (page := await self.read(session, after + len(there), len(records))):
             there += page
@@ -164,7 +163,7 @@ class NatsEngine(NatsReader):
         return end
 
     def _followed_no_longer(self, session: str, why: Exception) -> None:
-        """Follow again when somebody listens next; what is written here is told all the same."""
+        """Follow again with the next listener; records written here are reported anyway."""
         self._following.pop(session, None)
 
     async def _follow(self, session: str) -> None:
@@ -174,7 +173,7 @@ class NatsEngine(NatsReader):
 
         end = await self._stream.follow(self._subjects.tail(session), heard)
         try:
-            heard()  # of what came before the servers knew that we listen
+            heard()  # for records that came before the subscription was active
             await asyncio.Event().wait()
         finally:
             await end()
@@ -229,7 +228,7 @@ class NatsEngine(NatsReader):
         self._renewed[lease.name] = await self._stream.publish(subject, data, expected=expected, seconds=seconds)
 
     async def _fence(self, lease: Lease, tail: _Tail) -> bool:
-        """Write that the log is ours; the one who wrote before, and may still do so, is refused from then on."""
+        """Write an announcement to the log; the previous writer is refused from then on."""
         subject = self._subjects.log(lease.name)
         while tail.epoch < lease.epoch:
             headers = {LAST: str(tail.number), EPOCH: str(lease.epoch)}
@@ -258,7 +257,7 @@ class NatsEngine(NatsReader):
         return [lost for one in kept if (lost := one.result())]
 
     async def _renew(self, lease: Lease, seconds: float) -> bool:
-        """Hold a lease for longer; false when it is somebody else's."""
+        """Renew a lease; false if another process holds it."""
         expected = self._renewed.get(lease.name, 0)
         for _ in range(2):
             if (await self._tail_or_none(lease)) is None:
@@ -287,7 +286,7 @@ class NatsEngine(NatsReader):
         subject = self._subjects.lease(lease.name)
         held = await self._stream.last("lease", subject)
         if held is None or _holder(held) != _Holder(lease.owner, lease.epoch):
-            return  # it is somebody else's by now, or over
+            return  # another process holds it by now, or it has expired
         with contextlib.suppress(WrongSequence):
             await self._stream.publish(subject, b"", expected=held.sequence, seconds=1)
 
@@ -304,7 +303,7 @@ class NatsEngine(NatsReader):
         check_fact(kind, key)
         await self._stream.purge("fact", self._subjects.fact(kind, *key))
 
-    # What is large
+    # Blobs
 
     async def put_blob(self, lease: Lease, data: bytes) -> str:
         if (await self._end_of(lease.name)).epoch != lease.epoch:
@@ -318,5 +317,5 @@ class NatsEngine(NatsReader):
 
 
 def _holder(message: StoredMessage | None) -> _Holder | None:
-    """Who holds a lease; an empty message says that it was given up."""
+    """The holder of a lease; an empty message means that it was released."""
     return msgspec.json.decode(message.data, type=_Holder) if message and message.data else None

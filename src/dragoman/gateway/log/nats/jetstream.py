@@ -1,7 +1,7 @@
-"""The few requests to NATS JetStream that an engine is made of, each with a bounded wait and one kind of failure.
+"""The few requests to NATS JetStream that the engine uses, each with a limited wait and one kind of failure.
 
-Elections of leaders, reconnections and slow servers are normal: a request is made again until `PATIENCE` is over.
-A message is published under an id, so that the server stores it once however often it is sent.
+Leader elections, reconnections and slow servers are normal, so a request is repeated until `PATIENCE` is over.  A
+message is published with an id, so that the server stores it once however often it is sent.
 """
 
 import asyncio
@@ -30,28 +30,28 @@ T = TypeVar("T")
 
 log = logging.getLogger("dragoman")
 
-PATIENCE = 12.0  # seconds for a request with all its tries: electing a leader takes up to nine
+PATIENCE = 12.0  # seconds for a request with all its attempts: electing a leader takes up to nine
 STEP = 3.0  # for one try
 PAUSE = 0.2
 DIAL = 10.0
 PAGE_BYTES = 1024 * 1024
 PAGE_MESSAGES = 256
-DUPLICATES = 60.0  # seconds for which the servers know a message again by its id
-OLDEST = (2, 11)  # older servers know no messages that expire, and lost streams when they crashed
+DUPLICATES = 60.0  # seconds for which the servers recognise a message by its id
+OLDEST = (2, 11)  # older servers have no messages that expire, and lost streams in crashes
 WRONG_SEQUENCE = (10071, 10164)
 NO_MESSAGE = 10037
-LAST = "Dragoman-Last"  # the number of the last record up to the end of a message
-EPOCH = "Dragoman-Epoch"  # of the lease under which it was written
+LAST = "Dragoman-Last"  # header: the number of the last record up to the end of a message
+EPOCH = "Dragoman-Epoch"  # header: the epoch of the lease under which it was written
 SESSION = "Dragoman-Session"  # that a request is about
 FAILED = "Dragoman-Failed"  # says that a request was not answered
 
 
 class WrongSequence(Exception):
-    """Somebody else has written under the subject since it was read."""
+    """Another process has written under the subject since it was read."""
 
 
 class StoredMessage(Struct, frozen=True):
-    """A message that is stored."""
+    """A stored message."""
 
     subject: str
     sequence: int
@@ -68,7 +68,7 @@ class StoredMessage(Struct, frozen=True):
 
 
 class JetStream:
-    """A connection to NATS, and the streams that are ours there."""
+    """A connection to NATS, and our streams there."""
 
     def __init__(self, connection: Connection, prefix: str, replicas: int) -> None:
         self.subjects = Subjects(prefix)
@@ -76,7 +76,7 @@ class JetStream:
 
     @staticmethod
     async def connect(url: str) -> "JetStream":
-        """Connect, and make the streams if need be: `nats://HOST[:PORT][,HOST…][?replicas=3&prefix=NAME]`."""
+        """Connect, and create missing streams: `nats://HOST[:PORT][,HOST…][?replicas=3&prefix=NAME]`."""
         address = urlsplit(url)
         asked = parse_qs(address.query)
         prefix, replicas = asked.get("prefix", ["dragoman"])[-1], asked.get("replicas", ["1"])[-1]
@@ -138,7 +138,7 @@ class JetStream:
         try:
             await self._api(f"STREAM.CREATE.{name}", asked, _Done)
         except _Refused as exc:
-            if exc.code != 10058:  # it is there, with other settings: those are the operator's
+            if exc.code != 10058:  # it exists with other settings, which the operator has chosen
                 raise EngineFailure(f"NATS does not make the stream {name}: {exc}") from None
 
     def _stream(self, kind: str) -> str:
@@ -155,7 +155,7 @@ class JetStream:
         seconds: float | None = None,
         headers: Mapping[str, str] = {},
     ) -> int:
-        """Store a message, if the last one under its subject is still the expected one; gives its number."""
+        """Store a message if the last one under its subject is still the expected one; returns its number."""
         sent = {"Nats-Msg-Id": secrets.token_hex(12), **headers}
         if expected is not None:
             sent["Nats-Expected-Last-Subject-Sequence"] = str(expected)
@@ -170,11 +170,11 @@ class JetStream:
         return stored.seq
 
     async def last(self, kind: str, subject: str) -> StoredMessage | None:
-        """The last message under a subject, as the leader has it."""
+        """The last message under a subject, from the leader."""
         return await self._message(kind, {"last_by_subj": subject})
 
     async def behind(self, kind: str, subject: str, sequence: int) -> StoredMessage | None:
-        """The first message under a subject from a number on, as the leader has it."""
+        """The first message under a subject from a number on, from the leader."""
         return await self._message(kind, {"seq": max(1, sequence), "next_by_subj": subject})
 
     async def _message(self, kind: str, wanted: Mapping[str, object]) -> StoredMessage | None:
@@ -196,12 +196,12 @@ class JetStream:
     # Many messages
 
     async def page(self, kind: str, subject: str, sequence: int) -> tuple[list[StoredMessage], bool]:
-        """Messages under a subject from a number on, as any server has them; and whether there are more."""
+        """Messages under a subject from a number on, from any server, and whether there are more."""
         wanted = {"seq": max(1, sequence), "next_by_subj": subject, "batch": PAGE_MESSAGES, "max_bytes": PAGE_BYTES}
         return await self._persist(lambda: self._gathered(kind, wanted))
 
     async def values(self, kind: str, subjects: Sequence[str]) -> list[StoredMessage]:
-        """The last message under each of at most a thousand subjects, as any server has them."""
+        """The last message under each of at most a thousand subjects, from any server."""
         found, _ = await self._persist(lambda: self._gathered(kind, {"multi_last": list(subjects)}))
         return found
 
@@ -232,7 +232,7 @@ class JetStream:
                 await answers.unsubscribe()
 
     async def subjects_of(self, kind: str, pattern: str) -> list[str]:
-        """All subjects that have messages, as the leader knows them."""
+        """All subjects with messages, from the leader."""
         found: list[str] = []
         while True:
             asked = {"subjects_filter": pattern, "offset": len(found)}
@@ -246,7 +246,7 @@ class JetStream:
                 return found
 
     async def follow(self, subject: str, heard: Callable[[], None]) -> Callable[[], Awaitable[None]]:
-        """Call something whenever anything is published under a subject; gives what ends that."""
+        """Call a function whenever a message is published under a subject; returns a function that ends it."""
 
         async def hear(_: Msg) -> None:
             heard()
@@ -256,7 +256,7 @@ class JetStream:
     async def answer(
         self, subject: str, give: Callable[[str, bytes], Awaitable[bytes | None]]
     ) -> Callable[[], Awaitable[None]]:
-        """Have requests under a subject answered, side by side; None says that one failed. Gives what ends that."""
+        """Answer requests under a subject, concurrently; None means a failed one.  Returns how to end it."""
         running: set[asyncio.Task[None]] = set()
 
         async def reply(asked: Msg) -> None:
@@ -291,7 +291,7 @@ class JetStream:
         return end
 
     async def ask(self, subject: str, session: str, request: bytes) -> bytes | None:
-        """The answer of whoever answers under a subject; None where nobody does, or the one who does fails."""
+        """The answer to a request under a subject; None if nobody answers or the request failed."""
         try:
             said = await self._connection.request(
                 subject, request, timeout=CALL_SECONDS + STEP, headers={SESSION: quote(session)}
@@ -311,13 +311,13 @@ class JetStream:
     ) -> T:
         said = (await self._connection.request(subject, data, timeout=STEP, headers=headers)).data
         if error := msgspec.json.decode(said, type=_Failed).error:
-            if error.code == 503:  # it has no leader just now
+            if error.code == 503:  # it has no leader at the moment
                 raise nats.errors.NoRespondersError
             raise _Refused(error.err_code, error.description)
         return msgspec.json.decode(said, type=answer)
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Make a request again while the servers are busy with themselves."""
+        """Repeat a request while the servers cannot answer."""
         loop = asyncio.get_running_loop()
         until = loop.time() + PATIENCE
         while True:
@@ -340,7 +340,7 @@ class _Failed(Struct):
 
 
 class _Done(Struct):
-    """Whatever an answer says besides that it was done."""
+    """The error in an answer, if any."""
 
 
 class _Stored(Struct):
@@ -368,7 +368,7 @@ class _Info(Struct):
 
 
 class _Refused(Exception):
-    """A server said no, and why."""
+    """A server refused a request; the text says why."""
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
@@ -376,7 +376,7 @@ class _Refused(Exception):
 
 
 def _headers(data: bytes) -> dict[str, str]:
-    """The headers of a stored message: a line that names their version, then a line each."""
+    """The headers of a stored message: a line with their version, then one line each."""
     lines = data.decode(errors="replace").split("\r\n")[1:]
     return {name: value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
 

@@ -1,4 +1,4 @@
-"""What is kept on NATS, to be read: logs found by the numbers of their records, facts, and large contents."""
+"""Reads logs, by the numbers of their records, facts and blobs on NATS."""
 
 import bisect
 from collections import OrderedDict
@@ -8,15 +8,15 @@ from ..engine import DamagedLog, Fact, Key, StoredRecord, check_fact
 from .batches import lost, unpacked
 from .jetstream import JetStream, StoredMessage
 
-READ_BYTES = 1024 * 1024  # of records handed out at once
-KNOWN_SESSIONS = 4096  # whose messages are remembered by the numbers of their records
-KNOWN_MESSAGES = 4096  # of one session
+READ_BYTES = 1024 * 1024  # bytes of records returned at once
+KNOWN_SESSIONS = 4096  # sessions whose messages are remembered by the numbers of their records
+KNOWN_MESSAGES = 4096  # remembered messages of one session
 TOGETHER = 500  # facts read in one request
 DOOMED = "doomed"  # the kind of fact that names a session whose deletion has begun
 
 
 class NatsReader:
-    """Reads what gateways keep on NATS, also beside those that run."""
+    """Reads the data of gateways on NATS, also beside running ones."""
 
     def __init__(self, stream: JetStream) -> None:
         self._stream, self._subjects = stream, stream.subjects
@@ -37,7 +37,7 @@ class NatsReader:
         while at < places.last and len(found) < limit and size < READ_BYTES:
             messages, _ = await self._stream.page("log", subject, sequence)
             if not messages and (late := await self._stream.behind("log", subject, sequence)):
-                messages = [late]  # the server that was asked first did not have it yet
+                messages = [late]  # the first server did not have it yet
             if not messages:
                 break
             for message in messages:
@@ -64,10 +64,10 @@ class NatsReader:
         return places
 
     async def _begin(self, session: str, number: int) -> tuple[int, int]:
-        """A message to read from for a record, and the number of the last record in front of it."""
+        """The message from which to read a record, and the number of the last record before it."""
         places, subject = self._places_of(session), self._subjects.log(session)
         below, above = places.around(number)
-        while above and above[0] - below[0] > 64:  # halve what lies between messages that are known
+        while above and above[0] - below[0] > 64:  # binary search between known messages
             middle = await self._stream.behind("log", subject, (below[0] + above[0]) // 2)
             if middle is None or middle.sequence >= above[0]:
                 above = ((below[0] + above[0]) // 2, above[1])
@@ -97,7 +97,7 @@ class NatsReader:
 
     async def _values(self, subjects: Sequence[str]) -> dict[Key, Fact]:
         messages = {message.subject: message for message in await self._stream.values("fact", subjects)}
-        for subject in set(subjects) - messages.keys():  # it is not there, or not yet at the server that was asked
+        for subject in set(subjects) - messages.keys():  # it does not exist, or is not at this server yet
             if late := await self._stream.last("fact", subject):
                 messages[subject] = late
         return {self._subjects.key(subject): Fact(one.data, one.sequence) for subject, one in messages.items()}
@@ -105,7 +105,7 @@ class NatsReader:
     async def marked_for_deletion(self) -> Sequence[str]:
         return [session async for (session,), _ in self.facts(DOOMED)]
 
-    # What is large
+    # Blobs
 
     async def blob(self, session: str, name: str) -> AsyncIterator[bytes]:
         pieces = at = 0
@@ -118,31 +118,31 @@ class NatsReader:
 
 
 class _Places:
-    """Which message of a log begins behind which record, as far as that is known."""
+    """The known messages of a log, with the numbers of the records before them."""
 
     def __init__(self) -> None:
-        self.last = 0  # the last record known to be there
+        self.last = 0  # the last known record
         self._sequences: list[int] = []
-        self._before: list[int] = []  # the number of the last record in front of each
-        self._end: tuple[int, int] | None = None  # the last message known: where it is, and its last record
+        self._before: list[int] = []  # the number of the last record before each message
+        self._end: tuple[int, int] | None = None  # the last known message and its last record
 
     def saw(self, message: StoredMessage | None) -> None:
-        """The last message of the log was looked up."""
+        """Note the last message of the log."""
         if message and message.last >= self.last:
             self.last, self._end = message.last, (message.sequence, message.last)
 
     def add(self, first: int, message: StoredMessage) -> None:
-        """A message was read or written."""
+        """Note a message that was read or written."""
         self.saw(message)
         if message.last < first or (self._sequences and message.sequence <= self._sequences[-1]):
             return
         self._sequences.append(message.sequence)
         self._before.append(first - 1)
-        if len(self._sequences) > KNOWN_MESSAGES:  # every second one is enough to begin from
+        if len(self._sequences) > KNOWN_MESSAGES:  # every second one is enough
             del self._sequences[::2], self._before[::2]
 
     def around(self, number: int) -> tuple[tuple[int, int], tuple[int, int] | None]:
-        """The nearest known beginnings at or below a record and above it."""
+        """The nearest known messages at or below a record and above it."""
         place = bisect.bisect_left(self._before, number)
         below = (self._sequences[place - 1], self._before[place - 1]) if place else (1, 0)
         above = (self._sequences[place], self._before[place]) if place < len(self._sequences) else self._end

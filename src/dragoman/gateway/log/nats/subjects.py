@@ -1,4 +1,4 @@
-"""What things are called on NATS: parts of a name, each a word without the characters that mean something there."""
+"""Names of subjects on NATS: their parts are words without the characters with a special meaning."""
 
 import re
 
@@ -7,14 +7,14 @@ _ESCAPED = re.compile(r"=([0-9a-f]{2})")
 
 
 def token(part: str) -> str:
-    """A part of a name as one word of a subject."""
+    """Encode a part of a name as one word of a subject."""
     if _PLAIN.fullmatch(part):
         return part
     return "".join(chr(byte) if _PLAIN.fullmatch(chr(byte)) else f"={byte:02x}" for byte in part.encode()) or "="
 
 
 def part(token: str) -> str:
-    """The part of a name that a word of a subject stands for."""
+    """Decode a word of a subject."""
     if token == "=":
         return ""
     whole = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), token)
@@ -22,7 +22,7 @@ def part(token: str) -> str:
 
 
 class Subjects:
-    """The subjects of one gateway or several that share everything."""
+    """The subjects of one gateway, or of several that share their data."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
@@ -31,7 +31,7 @@ class Subjects:
         return f"{self.prefix}.log.{token(session)}"
 
     def tail(self, session: str) -> str:
-        """Where the server tells of what it has stored in a log."""
+        """The subject on which new messages of a log are published."""
         return f"{self.prefix}.tail.{token(session)}"
 
     def lease(self, name: str) -> str:
@@ -45,12 +45,12 @@ class Subjects:
         return ".".join((self.prefix, "fact", kind, *map(token, key)))
 
     def key(self, subject: str) -> tuple[str, ...]:
-        """The key of a fact, by its subject."""
+        """The key of a fact from its subject."""
         return tuple(map(part, subject.removeprefix(f"{self.prefix}.fact.").split(".")[1:]))
 
     def blob(self, session: str, name: str, piece: int) -> str:
         return f"{self.prefix}.blob.{token(session)}.{name}.{piece}"
 
     def blobs(self, session: str) -> str:
-        """All that is large of a session."""
+        """The subject of all blobs of a session."""
         return f"{self.prefix}.blob.{token(session)}.>"
