@@ -1,9 +1,9 @@
 """The environment of an agent's process: the gateway's, without the gateway's own variables.
 
 A variable is the gateway's own by its name (of Dragoman, of the service manager, of the export of traces) or by its
-value (a token of a gateway, the path of a file that only the gateway reads), whatever its name is.  An operator
-can list the only further variables that agents get (`--pass-env`).  Variables in an agent's own settings always reach
-it.
+value (a token of a gateway, the path of a file that only the gateway reads), whatever its name is.  An operator can
+list the variables that agents get besides the usual ones (`--pass-env`).  Variables in an agent's own settings
+always reach it.
 """
 
 import os
