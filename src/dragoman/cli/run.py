@@ -4,10 +4,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from .agent_options import add_agent_options
 from .complaint import complain
 from .hosting.token import HELP, headers_for
 from .translate import add_dialect
-from .values import PRESETS, Commands, hosts, mcp_server, seconds
+from .values import Commands, hosts, mcp_server, seconds
 
 if TYPE_CHECKING:
     from ..host.processes import Launch
@@ -21,16 +22,7 @@ EXITS = (
 def add_to(commands: Commands) -> None:
     run = commands.add_parser("run", help="run one turn of an agent and show it", epilog=EXITS)
     add = run.add_argument
-    told = "agent to run (see: dragoman agents list) (default: coder, or reviewer where that is not installed)"
-    add("--agent", metavar="NAME|CMD|URL", help=told)
-    add("--cwd", default=".", metavar="DIR", help="directory to work in (default: the current one)")
-    add(
-        "--permissions",
-        default="ask",
-        choices=PRESETS,
-        metavar="PRESET",
-        help=f"operations that the agent may do without asking: {', '.join(PRESETS)} (default: ask)",
-    )
+    add_agent_options(run, "run")
     add("--mode", help="session mode to work in, such as plan; the agent names its modes")
     add(
         "--set",

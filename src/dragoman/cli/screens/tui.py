@@ -4,10 +4,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from ..agent_options import add_agent_options
 from ..complaint import complain
 from ..hosting.token import HELP
 from ..translate import add_dialect
-from ..values import PRESETS, Commands
+from ..values import Commands
 
 if TYPE_CHECKING:
     from ...ui.driving.driver import DriveOptions
@@ -19,16 +20,7 @@ THEMES = ("terminal", "dragoman-dark", "dragoman-light")
 def add_to(commands: Commands) -> None:
     tui = commands.add_parser("tui", help="talk to agents on a screen of the terminal")
     add = tui.add_argument
-    told = "agent to talk to (see: dragoman agents list) (default: coder, or reviewer where that is not installed)"
-    add("--agent", metavar="NAME|CMD|URL", help=told)
-    add("--cwd", default=".", metavar="DIR", help="directory to work in (default: the current one)")
-    add(
-        "--permissions",
-        default="ask",
-        choices=PRESETS,
-        metavar="PRESET",
-        help=f"what the agent may do without asking: {', '.join(PRESETS)} (default: ask)",
-    )
+    add_agent_options(tui, "talk to")
     which = tui.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="ID", help="continue an earlier session")
     told = "continue where you left: the tabs of this directory, or with --agent its latest session"
