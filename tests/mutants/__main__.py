@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from .remembered import Remembered
-from .report import report
+from .report import report, told
 from .table import ROOT, Row, read
 from .trying import LIMIT, Verdict, tried
 
@@ -37,8 +37,8 @@ def commit() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--sample", type=int, metavar="N", help="try N cheap rows, others at every commit")
-    told = "try rows with TEXT in their package or name; may be repeated"
-    parser.add_argument("--only", action="append", metavar="TEXT", help=told)
+    words = "try rows with TEXT in their package or name; may be repeated"
+    parser.add_argument("--only", action="append", metavar="TEXT", help=words)
     parser.add_argument("--resume", action="store_true", help="leave out rows noticed before and unchanged since")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="copies of the tree side by side")
     parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS", help="for one row (%(default)g)")
@@ -74,4 +74,5 @@ def main() -> int:
     return 1 if any(verdict.fault for verdict in verdicts) else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,10 +1,13 @@
 """The runner tells a mutation that is noticed from one that is not, and from one that fails in another way."""
 
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from . import __main__ as program
 from .remembered import Remembered
 from .report import report
 from .table import Row
@@ -121,3 +124,30 @@ def test_a_report_has_the_score_of_each_package_and_the_names_of_survivors() -> 
     assert "| core | 2 | 1 |" in told
     assert "- core: survives: the mutant survives" in told
     assert "Skipped here" not in told
+
+
+def test_a_run_tells_each_verdict_reports_all_and_goes_on_after_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[list[str]] = []
+
+    def tried(rows: list[Row], root: Path, places: Path, jobs: int, tell: Callable[[Verdict], None], limit: float):
+        verdicts = [Verdict(row, None if row is rows[0] else "it survives", 1.0, seconds=2.0) for row in rows]
+        asked.append([row.name for row in rows])
+        for verdict in verdicts:
+            tell(verdict)
+        return verdicts
+
+    chosen = [row for row in program.read() if row.package == "store"][:3]
+    monkeypatch.setattr(program, "PLACE", tmp_path)
+    monkeypatch.setattr(program, "tried", tried)
+    monkeypatch.setattr(program, "read", lambda: chosen)
+    names = [row.name for row in chosen]
+    for more in ([], ["--resume"]):
+        monkeypatch.setattr(sys, "argv", ["mutants", *more])
+        assert program.main() == 1
+    assert asked == [names, names[1:]]
+    told = capsys.readouterr().out
+    assert f"1/3 store: {names[0]}: noticed (2 s)" in told
+    assert f"3/3 store: {names[2]}: it survives (2 s)" in told
+    assert "| store | 3 | 2 |" in (tmp_path / "report.md").read_text()
