@@ -1,5 +1,6 @@
 """Language servers in the coder's hands: allowed once, heard after each edit, their changes made as a whole."""
 
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,8 @@ from dragoman.testing import RecordingClient
 from .desk import BareClient, DiskClient, asked, calls, desk, results
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
+
+ROGUE = Path(__file__).parents[1] / "lsp" / "rogue_server.py"
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -117,6 +120,33 @@ async def test_a_rename_in_a_host_of_ours_is_one_change_of_the_host(
         await session.prompt("Go")
     assert results(model)[0][1:] == ("success", "Renamed gret to greet; files changed: 20.")
     assert renamed(cwd) == {True}
+
+
+async def test_a_rename_reaches_files_that_are_open_in_the_editor_of_a_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cwd, settings = tmp_path / "project", tmp_path / "config" / "dragoman"
+    cwd.mkdir()
+    settings.mkdir(parents=True)
+    for name in "abc":
+        (cwd / f"{name}.odd").write_text("x = 1\n")
+    command = [sys.executable, str(ROGUE), "renames", str(tmp_path / "pids")]
+    (settings / "language-servers.toml").write_text(
+        f"[rogue]\ncommand = {command!r}\nlanguages = {{ odd = ['.odd'] }}\n"
+    )
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    buffers = {str(cwd / "b.odd"): "x = 1\n"}
+
+    def save(path: str, text: str) -> bool:
+        return path in buffers and bool(buffers.update({path: text}) or True)
+
+    host = Host(preset="allow-all", overlay=buffers.get, save=save)
+    steps = [call("lsp_rename", path="a.odd", line=1, symbol="x", new_name="y"), "Done."]
+    async with desk(cwd, *steps, client=host, language_servers=True) as (session, _, model):
+        await session.prompt("Go")
+    assert results(model)[0][1:] == ("success", "Renamed x to y; files changed: 3.")
+    assert buffers == {str(cwd / "b.odd"): "y = 1\n"}  # unsaved: saving it is the editor's business
+    assert {name: (cwd / f"{name}.odd").read_text()[0] for name in "abc"} == {"a": "y", "b": "x", "c": "y"}
 
 
 @pytest.mark.parametrize("answer", ["reject", "cancel"])

@@ -25,7 +25,16 @@ from dragoman.lsp import (
     connection,
     server,
 )
-from dragoman.lsp.requests import Diagnostics, Hover, Rename, Symbols
+from dragoman.lsp.requests import (
+    CodeActions,
+    Definition,
+    Diagnostics,
+    Format,
+    Hover,
+    References,
+    Rename,
+    Symbols,
+)
 from dragoman.lsp.table import known_servers
 
 from .installed import SERVERS, put_on_path
@@ -107,6 +116,7 @@ async def test_nothing_starts_before_a_yes_and_nothing_is_left_afterwards(settin
         ("lies", "its message has 99,999,999,999 bytes"),
         ("babbles", "its message has no head"),
         ("dies at once", "I will not start"),
+        ("halves", "ended with code 0"),
     ],
 )
 async def test_a_server_that_fails_ends_the_request_and_is_started_again_so_often(
@@ -131,6 +141,49 @@ async def test_a_flood_of_diagnostics_is_cut(settings: Path, tmp_path: Path) -> 
         assert len(there.server.diagnostics[str(path)]) < server.MAX_DIAGNOSTICS
     assert len(told) < 100_000
     assert told.startswith("a.odd:1:1: error: wrong wrong")
+
+
+ASKED = [
+    Hover("", line=1, symbol="x"),
+    Definition("", line=1, symbol="x"),
+    References("", line=1, symbol="x"),
+    Symbols(""),
+    Rename("", line=1, symbol="x", new_name="y"),
+    Format(""),
+    CodeActions("", line=1, apply="Do it"),
+]
+
+
+async def test_answers_of_another_shape_fail_or_say_nothing_and_the_server_goes_on(
+    settings: Path, tmp_path: Path
+) -> None:
+    path = rogue(settings, tmp_path, "shapeless")
+    async with desk(path) as there:
+        outcomes = {}
+        for request in ASKED:
+            try:
+                outcomes[request.name] = (await request.ask(there.file())).text
+            except (LanguageServerError, LanguageEditError) as exc:
+                outcomes[request.name] = str(exc)
+        assert (await Diagnostics("").ask(there.file())).text.startswith("a.odd:1:1: error: wrong")
+    assert outcomes["hover"] == "7" and outcomes["symbols"].startswith("symbol")
+    assert "cannot be read" in outcomes["definition"] and "cannot be read" in outcomes["references"]
+    assert "cannot be read" in outcomes["rename"] and "cannot be read" in outcomes["format"]
+    assert len(starts(tmp_path)) == 1
+
+
+async def test_answers_under_other_ids_or_twice_are_for_nobody(settings: Path, tmp_path: Path) -> None:
+    path = rogue(settings, tmp_path, "mistakes ids")
+    async with desk(path) as there:
+        assert [await there.hover() for _ in range(3)] == ["a thing"] * 3
+    assert len(starts(tmp_path)) == 1
+
+
+async def test_diagnostics_of_files_that_nobody_asked_about_are_not_kept(settings: Path, tmp_path: Path) -> None:
+    path = rogue(settings, tmp_path, "everywhere")
+    async with desk(path) as there:
+        assert (await Diagnostics("").ask(there.file())).text.startswith("a.odd:1:1: error: wrong")
+        assert list(there.server.diagnostics) == [str(path)]
 
 
 async def test_an_edit_outside_the_workspace_is_refused_as_a_whole(settings: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Elicit, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import AudioContent, Completion, ImageContent, ResourceLink
 from pydantic import BaseModel
 
 
@@ -55,6 +56,33 @@ def described() -> str:
     return "described"
 
 
+@server.tool()
+def picture(context: Context) -> list[ImageContent | AudioContent | ResourceLink]:
+    """Tell them in a picture, a sound and a link."""
+    data = base64.b64encode(known(context).encode()).decode()
+    return [
+        ImageContent(type="image", data=data, mime_type="image/png"),
+        AudioContent(type="audio", data=data, mime_type="audio/wav"),
+        ResourceLink(type="resource_link", name=known(context), uri="parrot://text", mime_type=known()),
+    ]
+
+
+@server.tool(name=next((value for name, value in os.environ.items() if name.startswith("SERVICE_")), "nameless"))
+def named() -> str:
+    """Has one of them for a name."""
+    return "named"
+
+
+@server.resource("parrot://of/{name}", name="of", description=known())
+def templated(name: str) -> str:
+    return known() + name
+
+
+@server.completion()
+async def completed(ref: Any, argument: Any, context: Any) -> Completion:
+    return Completion(values=[known()])
+
+
 @server.resource("parrot://text")
 def text() -> str:
     return known()
@@ -66,8 +94,8 @@ def octets() -> bytes:
 
 
 @server.prompt(description=known())
-def prompt() -> str:
-    return known()
+def prompt(word: str = "") -> str:
+    return known() + word
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
 """Clients that offer MCP servers of their own, and agents of both generations of MCP over ACP that use them."""
 
+import asyncio
 import json
 import runpy
 import sys
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
+from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
-from dragoman import Agent
+from dragoman import Agent, InvalidParams
 from dragoman import schema as s
 from dragoman.agent.turn import Turn
 from dragoman.connection.remotes import RemoteClient
@@ -20,7 +23,7 @@ PEN = s.McpServerStdio(name="pen", command=sys.executable, args=[str(HERE / "pen
 
 
 def scribe() -> MCPServer:
-    """A server of this process, with a tool that tells how far it is."""
+    """A server of this process, with tools that tell how far they are, and that ask the agent."""
     server: MCPServer = runpy.run_path(str(HERE / "scribe.py"))["server"]
 
     @server.tool()
@@ -29,6 +32,32 @@ def scribe() -> MCPServer:
         for step in range(1, 4):
             await context.report_progress(step, 3, f"step {step}")
         return "on top"
+
+    async def asked(context: Context) -> str:
+        message = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Why?"))
+        params = types.CreateMessageRequestParams(messages=[message], max_tokens=10)
+        request = types.CreateMessageRequest(params=params)
+        answer = await context.request_context.session.send_request(request, types.CreateMessageResult)
+        return str(answer.content.text)
+
+    @server.tool()
+    async def think(context: Context) -> str:
+        """Ask the agent's model."""
+        return await asked(context)
+
+    @server.tool()
+    async def pester(context: Context) -> str:
+        """Ask it a hundred times at once, and tell how many answers there are, and of each refusal."""
+
+        async def tried() -> str:
+            try:
+                return await asked(context)
+            except MCPError:
+                await context.report_progress(1, 1, "refused")
+                return "refused"
+
+        answers = await asyncio.gather(*(tried() for _ in range(100)))
+        return f"{answers.count('Because.')} of {len(answers)}"
 
     return server
 
@@ -39,6 +68,16 @@ class Offering(RecordingClient):
     def __init__(self, *servers: object, **options: Any) -> None:
         super().__init__(form={"colour": "blue"}, **options)
         self.mcp_servers = servers or (scribe(), PEN)
+
+
+class OlderOffering(Offering):
+    """Knows connections only, as clients of the first generation do."""
+
+    async def message_mcp(self, params: Any) -> Any:
+        if not isinstance(params, s.ConnectionMcpRequest):
+            raise InvalidParams("a connectionId is missing")
+        assert self._provided
+        return await self._provided._message(params)
 
 
 class Second(Agent):
@@ -80,7 +119,7 @@ class First(Agent):
             "initialize",
             {
                 "protocolVersion": "2025-06-18",
-                "capabilities": {"elicitation": {}},
+                "capabilities": {"elicitation": {}, "sampling": {}},
                 "clientInfo": {"name": "first", "version": "1"},
             },
         )
@@ -97,6 +136,8 @@ class First(Agent):
 
     async def mcp_request(self, params: s.ConnectionMcpRequest) -> Any:
         self.asked.append(params.method)
+        if params.method == "sampling/createMessage":
+            return {"role": "assistant", "content": {"type": "text", "text": "Because."}, "model": "m"}
         return {"action": "accept", "content": {"colour": "red"}}
 
 

@@ -1,7 +1,9 @@
 """What is approved before a server is started, asked about again when it changed, and never repeated."""
 
 import asyncio
+import base64
 import logging
+import re
 import secrets
 import stat
 import sys
@@ -45,6 +47,12 @@ class Helper(Agent):
                             await turn.say(message.content)
                     elif word == "list":
                         await turn.say(str([*tools, *tools.prompts(), *await tools.resources()]))
+                        await turn.say(str(await tools.templates()))
+                    elif word == "complete":
+                        await turn.say(str(await tools.complete("x", "prompt", "word", "a")))
+                    elif word == "picture":
+                        for block in (await tools.call(turn, word)).content:
+                            await turn.say(block)
                     else:
                         await turn.say((await tools.call(turn, word, {"name": "Ada"})).text)
                 except McpFailure as exc:
@@ -235,15 +243,19 @@ async def test_no_planted_secret_is_in_any_transcript_log_or_store(
                 asyncio.timeout(120),
             ):
                 session = await connected.new_session(cwd, mcp_servers=servers)
-                wanted = "list tell fail ask described prompt parrot://text parrot://bytes"
+                wanted = "list tell fail ask described prompt picture complete"
+                wanted += " parrot://text parrot://bytes parrot://of/it"
                 events = [event async for event in session.prompt(wanted)]
             assert "described" in str(events) and "parrot" in str(events)
+            assert "ImageContent" in str(events) and "AudioContent" in str(events)
             seen += [str(client.updates), str(client.requests), str(events)]
     log.close()
     seen.append(caplog.text)
     files = [path for path in (*state.rglob("*"), *tmp_path.rglob("*")) if path.is_file()]
     assert any("store" in str(path) for path in files) and any("audit" in str(path) for path in files)
     everything = "\n".join(seen).encode() + b"".join(path.read_bytes() for path in files)
+    coded = re.findall(rb"[A-Za-z0-9+/]{100,}", everything)  # pictures and sounds
+    everything += b"".join(base64.b64decode(data[: len(data) // 4 * 4]) for data in coded)
     assert b"[redacted]" in everything
     found = [secret for secret in (*variables, *words, *headers, *queries) if secret.encode() in everything]
     assert len(found) == 0

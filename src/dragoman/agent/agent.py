@@ -13,12 +13,15 @@ from .. import schema as s
 from ..connection.remotes import RemoteClient
 from ..dialects.declared import OURS, wants_tools
 from ..dialects.older import SET_MODEL, ModelChoice
-from ..errors import InvalidParams, InvalidRequest, MethodNotFound, ResourceNotFound
+from ..errors import InvalidParams, InvalidRequest, McpServerUnavailable, MethodNotFound, ResourceNotFound
 from ..events import Method
 from ..roles import AgentRole, overrides
 from ..schema.mcp_connection import AnyMcpNotification
 from .turn import AgentSession, Turn, new_id, shown_options
-from .turns import RunningTurn
+from .turns import RunningTurn, leave_turns, turn_ahead
+
+if TYPE_CHECKING:
+    from ..mcp.provided import ExposedServers
 
 PROTOCOL_VERSION = 1
 CANCEL_PATIENCE = 5.0  # seconds a cancelled turn may take before its prompt is answered without it
@@ -47,6 +50,7 @@ class Agent(AgentRole):
     config_options: ClassVar[Sequence[s.SessionConfigOption]] = ()
     commands: ClassVar[Sequence[s.AvailableCommand]] = ()
     auth_methods: ClassVar[Sequence[s.AuthMethod]] = ()
+    mcp_servers: Sequence[object] = ()  # that clients may use: `MCPServer` objects, or configurations of processes
     cancel_patience: ClassVar[float | None] = None  # seconds a cancelled turn may take; None: CANCEL_PATIENCE
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -64,6 +68,7 @@ class Agent(AgentRole):
         self.sessions: dict[str, AgentSession] = {}
         self._queues: dict[str, list[RunningTurn]] = {}  # the running turn of a session, then those that wait
         self._announcements: dict[str, Callable[[], None]] = {}  # sessions that are being loaded or resumed
+        self._exposed: ExposedServers | None = None
         self._arriving: dict[str, list[RunningTurn]] = {}  # turns that an overridden `prompt` works on
 
     if not TYPE_CHECKING:
@@ -82,6 +87,11 @@ class Agent(AgentRole):
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Runs when the client has disconnected."""
+
+    async def end_servers(self) -> None:
+        """End the MCP servers, once the client is gone."""
+        if self._exposed:
+            await self._exposed.close()
 
     # The author's part
 
@@ -159,6 +169,8 @@ class Agent(AgentRole):
         modes = [msgspec.to_builtins(mode) for mode in self.modes]
         options = [option.id for option in self.config_options if not isinstance(option, s.Raw)]
         told: dict[str, Any] = {"modes": modes, "configOptions": options} if modes or options else {}
+        if self._exposed:
+            told["mcpServers"] = self._exposed.names
         if wants_tools(self.client.offers.meta):
             told["tools"] = list(self.tool_catalogue())
         return {OURS: told} if told else None
@@ -270,6 +282,11 @@ class Agent(AgentRole):
     def answers(self, role: type[Any]) -> tuple[Mapping[str, Method], Mapping[str, Method]]:
         """Give the requests and notifications this agent answers, each with its handler."""
         requests, notifications = super().answers(role)
+        if self.mcp_servers:
+            from ..mcp.provided import ExposedServers
+
+            self._exposed = ExposedServers(self.mcp_servers, self.client, self.sessions)
+            requests = {**self._exposed.answers(), **requests}
         requests = {**requests, SET_MODEL: Method(SET_MODEL, ModelChoice, Any, True, handler=self._set_model)}
         for name in {"session/load", "session/resume"} & set(requests):
             method = requests[name]
@@ -304,7 +321,7 @@ class Agent(AgentRole):
             return await running.outcome(handler(params))
         finally:
             running.end()
-            _leave(self._arriving, params.session_id, arrived, running)
+            leave_turns(self._arriving, params.session_id, arrived, running)
 
     def _running_turn(self) -> RunningTurn:
         patience = CANCEL_PATIENCE if self.cancel_patience is None else self.cancel_patience
@@ -324,7 +341,7 @@ class Agent(AgentRole):
         queue.append(running)
         running.turn = turn = Turn(session, params)
         try:
-            while (ahead := _ahead(queue, running)) is not None and not running.cancelled:
+            while (ahead := turn_ahead(queue, running)) is not None and not running.cancelled:
                 await ahead.finished()
             return running.response(None if running.cancelled else await self.answer(turn))
         except asyncio.CancelledError:
@@ -334,14 +351,21 @@ class Agent(AgentRole):
         finally:
             if is_whole:
                 running.end()
-            _leave(self._queues, session.id, queue, running)
+            leave_turns(self._queues, session.id, queue, running)
 
     def mcp_notification(self, params: AnyMcpNotification) -> None:
-        """Pass on a message that an MCP server in the client sends about an open request."""
-        if isinstance(params, s.MessageMcpNotification):
-            hearer = self.client.mcp_hearers.get((params.server_id, params.request_id))
-            if hearer:
-                hearer(params)
+        """Pass on a message that an MCP server in the client sends about an open request, or over a connection."""
+        if isinstance(params, s.ConnectionMcpNotification):
+            if line := self.client.mcp_lines.get(params.connection_id):
+                line.heard(params)
+        elif hearer := self.client.mcp_hearers.get((params.server_id, params.request_id)):
+            hearer(params)
+
+    async def mcp_request(self, params: s.ConnectionMcpRequest) -> object:
+        """Answer an MCP server in the client that asks over a connection."""
+        if (line := self.client.mcp_lines.get(params.connection_id)) is None:
+            raise McpServerUnavailable
+        return await line.asked(params)
 
     def cancel(self, params: s.CancelNotification) -> None:
         """Cancel the turns of a session that were received before this notification."""
@@ -396,23 +420,6 @@ def _system_prompts(accepts: Collection[str]) -> s.SessionSystemPromptCapabiliti
         instead = s.SessionSystemPromptOverrideCapabilities()
         return s.SessionSystemPromptCapabilities(mode=s.SessionSystemPromptModeCapabilities(override=instead))
     return s.SessionSystemPromptCapabilities() if "system_prompt" in accepts else None
-
-
-def _ahead(queue: list[RunningTurn], running: RunningTurn) -> RunningTurn | None:
-    """The first turn before this one that has not ended."""
-    if queue[0] is running:
-        return None
-    ahead = next(other for other in queue if other is running or not other.ended)
-    return None if ahead is running else ahead
-
-
-def _leave(
-    turns: dict[str, list[RunningTurn]], session_id: str, listed: list[RunningTurn], running: RunningTurn
-) -> None:
-    """Take a turn off its list; drop the list if it is empty and nothing has replaced it."""
-    listed.remove(running)
-    if not listed and turns.get(session_id) is listed:
-        del turns[session_id]
 
 
 def with_value(option: s.SessionConfigOption, value: str | bool) -> s.SessionConfigOption:

@@ -40,14 +40,15 @@ async def _serve_on(app: App, transport: Transport, dialect: str | None) -> None
                 await connection.run()
             finally:
                 if isinstance(agent, Agent):
-                    await finish(_end_sessions(agent))
+                    await finish(_end(agent))
     finally:
         await transport.close()
 
 
-async def _end_sessions(agent: Agent) -> None:
+async def _end(agent: Agent) -> None:
     for session in list(agent.sessions.values()):
         await session.end()
+    await agent.end_servers()
 
 
 def serve(app: App, *, dialect: str | None = None) -> None:

@@ -125,3 +125,20 @@ class RunningTurn:
             self._timer.cancel()
         if self._over and not self._over.done():
             self._over.set_result(None)
+
+
+def turn_ahead(queue: list[RunningTurn], running: RunningTurn) -> RunningTurn | None:
+    """The first turn before this one that has not ended."""
+    if queue[0] is running:
+        return None
+    ahead = next(other for other in queue if other is running or not other.ended)
+    return None if ahead is running else ahead
+
+
+def leave_turns(
+    turns: dict[str, list[RunningTurn]], session_id: str, listed: list[RunningTurn], running: RunningTurn
+) -> None:
+    """Take a turn off its list; drop the list if it is empty and nothing has replaced it."""
+    listed.remove(running)
+    if not listed and turns.get(session_id) is listed:
+        del turns[session_id]

@@ -16,6 +16,7 @@ from ..connection.remotes import RemoteAgent
 from ..errors import AgentStartError, Error, InvalidParams, LocalProtocolError, brief
 from ..foundation.owning import cancel_once
 from ..roles import AgentRole, ClientRole, checked, methods, offered, overrides
+from .agent_servers import McpHearers, servers_in
 from .inboxes import Inboxes
 from .outgoing import SentTurns
 from .session import Session
@@ -68,12 +69,18 @@ class Client(ClientRole):
         self.agent_capabilities = s.AgentCapabilities()
         self.auth_methods: Sequence[s.AuthMethod] = ()
         self.turns = SentTurns()
+        self.mcp_hearers = McpHearers()
         self._questions: dict[str, dict[int, asyncio.Task[Any]]] = {}  # open permission requests by session
 
     @property
     def closed(self) -> Exception | None:
         """Why the connection was closed; None while it is open."""
         return self.connection.closed
+
+    @property
+    def agent_servers(self) -> Sequence[str]:
+        """The names of the MCP servers that the agent offers, for `session.mcp`."""
+        return servers_in(self.agent_capabilities)
 
     # Sessions
 
@@ -256,6 +263,7 @@ class Client(ClientRole):
         self._inboxes = Inboxes(connection)
         connection.when_closed(self._inboxes.wake)
         requests, notifications = self.answers(ClientRole)
+        notifications = {**self.mcp_hearers.answers(), **notifications}
         if self.mcp_servers:
             from ..mcp.provided import ProvidedServers
 

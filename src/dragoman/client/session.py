@@ -4,6 +4,7 @@ import asyncio
 import functools
 import os
 from collections.abc import AsyncIterator, Coroutine, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 import msgspec
@@ -17,6 +18,8 @@ from .inbox import Inbox
 from .outgoing import SentTurn
 
 if TYPE_CHECKING:
+    from mcp import Client as McpClient
+
     from .client import Client, SessionOptions
 
 
@@ -88,6 +91,16 @@ class Session:
                 await self._inbox.wait()
         finally:
             self._inbox.readers -= 1
+
+    def mcp(self, server: str, **options: object) -> "AbstractAsyncContextManager[McpClient]":
+        """Reach an MCP server that the agent offers: `async with session.mcp("notes") as notes:`.
+
+        Gives a client of the official library, which takes the options.  Raises NotOffered for a server that is
+        not among `client.agent_servers`.
+        """
+        from ..mcp.reaching import reached
+
+        return reached(self, server, options)
 
     async def set_mode(self, mode_id: str) -> None:
         """Switch the session to another of its `modes`."""

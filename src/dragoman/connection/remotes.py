@@ -1,7 +1,7 @@
 """The peer at the other end of a connection, as an object to call."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from .. import codec
 from .. import schema as s
@@ -63,6 +63,16 @@ class Remote(Role):
             )
 
 
+class McpLine(Protocol):
+    """An agent's end of a connection to an MCP server in its client."""
+
+    def heard(self, params: s.ConnectionMcpNotification) -> None:
+        """Hear a notification of the server."""
+
+    async def asked(self, params: s.ConnectionMcpRequest) -> object:
+        """Answer a request of the server; raises RpcError."""
+
+
 class RemoteAgent(Remote, AgentRole):
     """An agent at the other end of a connection."""
 
@@ -78,3 +88,4 @@ class RemoteClient(Remote, ClientRole):
         super().__init__(wire)
         # The receivers of notifications about a request to an MCP server in the client, by server and request.
         self.mcp_hearers: dict[tuple[str, str], Callable[[s.MessageMcpNotification], None]] = {}
+        self.mcp_lines: dict[str, McpLine] = {}  # connections to servers in the client, of the first generation

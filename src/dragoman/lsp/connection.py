@@ -18,6 +18,8 @@ GRACE = 3.0  # seconds for the answer to a request that was cancelled; a server 
 LEAVING = 3.0  # seconds for the answer to `shutdown`
 MAX_UNSENT = 64 * 1024 * 1024  # bytes; a server that takes less hangs
 MAX_PENDING = 200  # requests
+INVALID_PARAMS = -32602
+UNREADABLE = (TypeError, ValueError, LookupError, ArithmeticError)  # by a message of an unknown shape
 
 Heard = Callable[[str, Document], None]
 Asked = Callable[[str, Document], Json]
@@ -108,8 +110,8 @@ class LanguageConnection:
                     self._take(message)
                 except LanguageServerError:
                     break
-                except (TypeError, ValueError, LookupError):
-                    log.exception("a message of the language server %s could not be handled", self._name)
+                except UNREADABLE:
+                    log.debug("a message of the language server %s cannot be read", self._name, exc_info=True)
         except MalformedMessage as exc:
             self._end(str(exc))
         finally:
@@ -128,7 +130,7 @@ class LanguageConnection:
             if id is None:
                 self._heard(method, params)
             else:
-                self._send({"jsonrpc": "2.0", "id": id, "result": self._asked(method, params)})
+                self._send({"jsonrpc": "2.0", "id": id, **self._outcome(method, params)})
             return
         answer = self._pending.get(id) if isinstance(id, int) else None
         if answer is None or answer.done():
@@ -138,6 +140,12 @@ class LanguageConnection:
             answer.set_exception(LanguageServerRefusal(f"{self._name}: {words}"))
         else:
             answer.set_result(message.get("result"))
+
+    def _outcome(self, method: str, params: Document) -> Document:
+        try:
+            return {"result": self._asked(method, params)}
+        except UNREADABLE as exc:
+            return {"error": {"code": INVALID_PARAMS, "message": str(exc)[:500]}}
 
     async def _close(self) -> None:
         """Say goodbye, and end the process."""

@@ -6,7 +6,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
 
-from ..foundation.documents import Document, document, number, string
+from ..foundation.documents import Document, document, members, number, string
 
 Encoding = str  # "utf-8", "utf-16" or "utf-32"
 ENCODINGS = ("utf-16", "utf-8", "utf-32")
@@ -34,6 +34,20 @@ def path_of(uri: str) -> str | None:
     return path or None
 
 
+def is_range(value: object) -> bool:
+    """Whether a value is a Range, as far as it is used here."""
+    places = [members(members(value).get(name)) for name in ("start", "end")]
+    numbers = [place.get(name) for place in places for name in ("line", "character")]
+    return all(isinstance(each, int) and each >= 0 for each in numbers)
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a text with their ends, as the protocol counts them: a form feed, for example, ends none."""
+    lines = CountedLines(text, "utf-32")
+    ends = [*lines.starts[1:], len(text)]
+    return [text[start:end] for start, end in zip(lines.starts, ends, strict=True) if start < end]
+
+
 class CountedLines:
     """A text by its lines, to find places in it."""
 
@@ -58,6 +72,9 @@ class CountedLines:
         line, units = self.line(int(number(position["line"]))), int(number(position["character"]))
         if line.isascii() or self._encoding == "utf-32":
             return max(0, min(units, len(line)))
+        if self._encoding == "utf-16":  # half a pair of surrogates counts as a letter
+            begin = line.encode("utf-16-le", "surrogatepass")[: max(0, units) * 2]
+            return len(begin.decode("utf-16-le", "surrogatepass"))
         passed = 0
         for index, letter in enumerate(line):
             if passed >= units:

@@ -3,6 +3,7 @@
 A model counts no columns, so a place is a line and the text of a symbol on it.
 """
 
+import logging
 import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, ClassVar
@@ -10,12 +11,15 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct
 
 from ..foundation.documents import Document, Json, documents_in, members
+from .connection import UNREADABLE
 from .diagnosing import PATIENCE, diagnostics_of
 from .edits import LanguageChange, LanguageEditError, Reader, WorkspaceEdits
 from .positions import CountedLines, uri_of
 from .process import LanguageServerError
 from .server import LanguageServer
 from .shown import diagnostic_lines, hover_text, listed, one_line, place_lines, symbol_lines
+
+log = logging.getLogger("dragoman")
 
 Path = Annotated[str, Meta(description="The file, absolute or relative to the working directory.")]
 Line = Annotated[int, Meta(ge=1, description="The line the symbol is on, counted from 1.")]
@@ -91,6 +95,16 @@ class LanguageRequest(Struct):
 
     async def ask(self, file: LanguageFile) -> LanguageAnswer:
         """Ask the server; raises LanguageServerError and LanguageEditError."""
+        try:
+            return await self.answer(file)
+        except UNREADABLE as exc:
+            log.debug("%s answered %s in an unknown shape", file.server.name, self.name, exc_info=True)
+            raise LanguageServerError(
+                f"the answer of {file.server.name} to {self.name} cannot be read: {one_line(exc)}"
+            ) from exc
+
+    async def answer(self, file: LanguageFile) -> LanguageAnswer:
+        """Ask the server; raises any error of reading where its answer has another shape than LSP says."""
         raise NotImplementedError
 
 
@@ -99,7 +113,7 @@ class Diagnostics(LanguageRequest):
 
     name = "diagnostics"
 
-    async def ask(self, file: LanguageFile) -> LanguageAnswer:
+    async def answer(self, file: LanguageFile) -> LanguageAnswer:
         """Every diagnostic, the worst first."""
         found = await diagnostics_of(file.server, file.path, file.text)
         if found is None:
@@ -116,7 +130,7 @@ class Definition(LanguageRequest):
     line: Line
     symbol: Symbol
 
-    async def ask(self, file: LanguageFile) -> LanguageAnswer:
+    async def answer(self, file: LanguageFile) -> LanguageAnswer:
         """The places, with their lines."""
         answer = await file.at("definitionProvider", "textDocument/definition", self.line, self.symbol)
         return LanguageAnswer(listed(await place_lines(file.server, answer, file.read), "definition was found"))
@@ -130,7 +144,7 @@ class References(LanguageRequest):
     line: Line
     symbol: Symbol
 
-    async def ask(self, file: LanguageFile) -> LanguageAnswer:
+    async def answer(self, file: LanguageFile) -> LanguageAnswer:
         """The places, with their lines."""
         await file.warm()
         context: Document = {"includeDeclaration": True}
@@ -148,7 +162,7 @@ class Hover(LanguageRequest):
     line: Line
     symbol: Symbol
 
-    async def ask(self, file: LanguageFile) -> LanguageAnswer:
+    async def answer(self, file: LanguageFile) -> LanguageAnswer:
         """What the server knows of it."""
         answer = await file.at("hoverProvider", "textDocument/hover", self.line, self.symbol)
         return LanguageAnswer(hover_text(answer) or "Nothing is known of it.")
@@ -161,7 +175,7 @@ class Symbols(LanguageRequest):
 
     query: Annotated[str, Meta(description="A name to find in the project; the file says in which language.")] = ""
 
-    async def ask(self, file: LanguageFile) -> LanguageAnswer:
+    async def answer(self, file: LanguageFile) -> LanguageAnswer:
         """The symbols with their kinds and places."""
         if self.query:
             await file.warm()
@@ -184,7 +198,7 @@ class Rename(LanguageRequest):
     symbol: Symbol
     new_name: Annotated[str, Meta(min_length=1, max_length=500, description="The new name.")]
 
-    async def ask(self, file: LanguageFile) -> LanguageAnswer:
+    async def answer(self, file: LanguageFile) -> LanguageAnswer:
         """The change of all files."""
         await file.warm()
         answer = await file.at(
@@ -204,7 +218,7 @@ class Format(LanguageRequest):
     name = "format"
     changes = True
 
-    async def ask(self, file: LanguageFile) -> LanguageAnswer:
+    async def answer(self, file: LanguageFile) -> LanguageAnswer:
         """The change of the file."""
         tab = "\t" if re.search(r"^\t", file.text, re.M) else " "
         options: Document = {"tabSize": 4 if file.path.endswith((".py", ".pyi")) else 2, "insertSpaces": tab == " "}
@@ -223,7 +237,7 @@ class CodeActions(LanguageRequest):
     line: Annotated[int, Meta(ge=1, description="The line, counted from 1.")]
     apply: Annotated[str, Meta(description="The title of the action to do, as it was listed.")] = ""
 
-    async def ask(self, file: LanguageFile) -> LanguageAnswer:
+    async def answer(self, file: LanguageFile) -> LanguageAnswer:
         """The titles, or the change that one of them makes."""
         actions = await self._found(file)
         titles = [one_line(action.get("title"), 200) for action in actions]

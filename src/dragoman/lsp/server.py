@@ -15,7 +15,7 @@ from ..host.operations import Execute
 from ..host.terminals.children import Keeper
 from .connection import LanguageConnection
 from .edits import Reader
-from .positions import ENCODINGS, path_of, uri_of
+from .positions import ENCODINGS, is_range, path_of, uri_of
 from .process import LanguageProcess, LanguageServerError
 from .table import InstalledServer
 
@@ -24,7 +24,7 @@ RESTARTS = 3  # in
 WITHIN = 300.0  # seconds; then the server is left alone
 MAX_WORK = 100  # pieces of work that a server reports at once
 MAX_OPEN = 50  # files a server holds at once
-MAX_FILES = 2000  # of which diagnostics are kept
+MAX_SETTINGS = 1000  # that a server asks for at once
 MAX_DIAGNOSTICS = 500  # of a file
 MAX_DIAGNOSTICS_BYTES = 256 * 1024  # of a file, as JSON
 
@@ -77,7 +77,7 @@ class LanguageServer:
         self.workspace = workspace
         self.is_allowed: bool | None = None
         self.open: OrderedDict[str, OpenText] = OrderedDict()
-        self.diagnostics: OrderedDict[str, list[Document]] = OrderedDict()
+        self.diagnostics: dict[str, list[Document]] = {}  # of open files
         self.offers: Document = {}
         self.encoding = ENCODINGS[0]
         self.apply: Callable[[Json], bool] | None = None  # takes edits that the server asks for during a command
@@ -228,12 +228,11 @@ class LanguageServer:
             self._note_work(str(params.get("token"))[:100], members(params.get("value")).get("kind"))
         if method == "textDocument/publishDiagnostics" and (path := path_of(str(params.get("uri")))):
             known, version = self.open.get(path), params.get("version")
-            if known and isinstance(version, int) and version < known.version:
-                return  # of a text that is no more
+            if known is None or (isinstance(version, int) and version < known.version):
+                return  # of a file that nobody asked about, or of a text that is no more
             self.keep(path, documents_in(params.get("diagnostics")))
-            if known:
-                known.published += 1
-                known.news.set()
+            known.published += 1
+            known.news.set()
 
     def _note_work(self, token: str, kind: Json) -> None:
         if kind == "begin" and len(self._work) < MAX_WORK:
@@ -245,23 +244,20 @@ class LanguageServer:
                 self._idle.set()
 
     def keep(self, path: str, diagnostics: list[Document]) -> None:
-        """Keep a file's diagnostics, as many as there is room for."""
+        """Keep a file's diagnostics, as many as there is room for, without those that are nowhere in it."""
         kept: list[Document] = []
         room = MAX_DIAGNOSTICS_BYTES
-        for diagnostic in diagnostics[:MAX_DIAGNOSTICS]:
+        for diagnostic in [each for each in diagnostics if is_range(each.get("range"))][:MAX_DIAGNOSTICS]:
             room -= len(json.dumps(diagnostic))
             if room < 0:
                 break
             kept.append(diagnostic)
         self.diagnostics[path] = kept
-        self.diagnostics.move_to_end(path)
-        while len(self.diagnostics) > MAX_FILES:
-            self.diagnostics.popitem(last=False)
 
     def _asked(self, method: str, params: Document) -> Json:
         match method:
             case "workspace/configuration":
-                return [self._setting(item) for item in elements(params.get("items"))]
+                return [self._setting(item) for item in elements(params.get("items"))[:MAX_SETTINGS]]
             case "workspace/workspaceFolders":
                 return [{"uri": uri_of(self.workspace), "name": os.path.basename(self.workspace)}]
             case "workspace/applyEdit":

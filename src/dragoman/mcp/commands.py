@@ -7,20 +7,23 @@ from .connections import McpFailure
 from .listings import PromptInfo
 
 PREFIX = "mcp:"
+MAX_NAME = 200  # characters of a server's name, a prompt's and an argument's, as clients list them
+MAX_TOLD = 1000  # characters of a description
+MAX_HINT = 1000  # characters of the arguments' names together
 
 
 def command_of(prompt: PromptInfo) -> s.AvailableCommand:
     """A prompt as clients list it."""
     words = (each.name if each.is_required else f"[{each.name}]" for each in prompt.arguments)
-    hint = s.UnstructuredCommandInput(hint=" ".join(words)) if prompt.arguments else None
-    told = prompt.description or f"A prompt of {prompt.server}"
+    hint = s.UnstructuredCommandInput(hint=" ".join(words)[:MAX_HINT]) if prompt.arguments else None
+    told = prompt.description[:MAX_TOLD] or f"A prompt of {prompt.server[:MAX_NAME]}"
     return s.AvailableCommand(
         name=f"{PREFIX}{_plain(prompt.server)}:{_plain(prompt.name)}", description=told, input=hint
     )
 
 
 def _plain(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name[:MAX_NAME])
 
 
 def arguments_of(prompt: PromptInfo, text: str) -> dict[str, str]:

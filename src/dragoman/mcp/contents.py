@@ -12,6 +12,7 @@ from .. import schema as s
 if TYPE_CHECKING:
     import mcp_types as types
 
+MAX_SHOWN = 4 * 1024 * 1024  # characters of a result that a client is shown; a message to it has a limit, too
 Clean = Callable[[str], str]  # takes the credentials of a server out of a text
 
 
@@ -42,6 +43,26 @@ def words_of(block: s.ContentBlock) -> str:
         case s.ResourceLink(name=name, uri=uri):
             return f"{name}: {uri}"
     return ""
+
+
+def shown_of(result: ToolResult) -> Sequence[s.ContentBlock]:
+    """The blocks of a result that a client is shown: the first ones, and how many others there are."""
+    room = MAX_SHOWN
+    for number, block in enumerate(result.content):
+        room -= _size(block)
+        if room < 0:
+            left_out = s.TextContent(text=f"({len(result.content) - number} more blocks are too long to be shown.)")
+            return [*result.content[:number], left_out]
+    return result.content
+
+
+def _size(block: s.ContentBlock) -> int:
+    match block:
+        case s.TextContent(text=data) | s.ImageContent(data=data) | s.AudioContent(data=data):
+            return len(data)
+        case s.EmbeddedResource(resource=s.TextResourceContents(text=data) | s.BlobResourceContents(blob=data)):
+            return len(data)
+    return 1000
 
 
 def result_of(answer: "types.CallToolResult", clean: Clean) -> ToolResult:
@@ -75,13 +96,16 @@ def block_of(block: "types.ContentBlock | types.SamplingMessageContentBlock", cl
     """One block; a kind that this protocol has no block for is named in words."""
     match block.type:
         case "text":
-            return s.TextContent(text=clean(block.text), annotations=_annotations(block))
+            return s.TextContent(text=clean(block.text), annotations=_annotations(block, clean))
         case "image":
-            return s.ImageContent(data=block.data, mime_type=block.mime_type, annotations=_annotations(block))
+            data, kind = _cleaned_bytes(block.data, clean), clean(block.mime_type)
+            return s.ImageContent(data=data, mime_type=kind, annotations=_annotations(block, clean))
         case "audio":
-            return s.AudioContent(data=block.data, mime_type=block.mime_type, annotations=_annotations(block))
+            data, kind = _cleaned_bytes(block.data, clean), clean(block.mime_type)
+            return s.AudioContent(data=data, mime_type=kind, annotations=_annotations(block, clean))
         case "resource":
-            return s.EmbeddedResource(resource=resource_of(block.resource, clean), annotations=_annotations(block))
+            held = resource_of(block.resource, clean)
+            return s.EmbeddedResource(resource=held, annotations=_annotations(block, clean))
         case "resource_link":
             return link_of(block, clean)
         case kind:
@@ -95,9 +119,9 @@ def link_of(resource: "types.Resource", clean: Clean) -> s.ResourceLink:
         uri=clean(str(resource.uri)),
         title=resource.title and clean(resource.title),
         description=resource.description and clean(resource.description),
-        mime_type=resource.mime_type,
+        mime_type=resource.mime_type and clean(resource.mime_type),
         size=resource.size,
-        annotations=_annotations(resource),
+        annotations=_annotations(resource, clean),
     )
 
 
@@ -105,10 +129,10 @@ def resource_of(
     contents: "types.TextResourceContents | types.BlobResourceContents", clean: Clean
 ) -> s.EmbeddedResourceResource:
     """What a resource holds."""
-    uri = clean(str(contents.uri))
+    uri, kind = clean(str(contents.uri)), contents.mime_type and clean(contents.mime_type)
     if hasattr(contents, "text"):
-        return s.TextResourceContents(uri=uri, text=clean(contents.text), mime_type=contents.mime_type)
-    return s.BlobResourceContents(uri=uri, blob=_cleaned_bytes(contents.blob, clean), mime_type=contents.mime_type)
+        return s.TextResourceContents(uri=uri, text=clean(contents.text), mime_type=kind)
+    return s.BlobResourceContents(uri=uri, blob=_cleaned_bytes(contents.blob, clean), mime_type=kind)
 
 
 def _cleaned_bytes(blob: str, clean: Clean) -> str:
@@ -135,11 +159,12 @@ def cleaned(value: Any, clean: Clean) -> Any:
 
 def _annotations(
     block: "types.TextContent | types.ImageContent | types.AudioContent | types.EmbeddedResource | types.Resource",
+    clean: Clean,
 ) -> s.Annotations | None:
     if (given := block.annotations) is None:
         return None
     return s.Annotations(
         audience=given.audience,
         priority=given.priority,
-        last_modified=getattr(given, "last_modified", None),
+        last_modified=cleaned(getattr(given, "last_modified", None), clean),
     )

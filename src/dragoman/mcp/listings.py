@@ -78,7 +78,10 @@ async def tools_of(client: "Client", server: str, clean: Clean) -> list[ToolInfo
             bool(tool.execution and tool.execution.task_support == "required"),
         )
 
-    return await _pages(lambda cursor: client.list_tools(cursor=cursor), lambda page: map(info, page.tools))
+    return await _pages(
+        lambda cursor: client.list_tools(cursor=cursor),
+        lambda page: [info(tool) for tool in page.tools if _is_clean(tool.name, clean)],
+    )
 
 
 async def resources_of(client: "Client", clean: Clean) -> list[s.ResourceLink]:
@@ -93,8 +96,8 @@ async def templates_of(client: "Client", server: str, clean: Clean) -> list[Reso
     """The templates of a server."""
 
     def info(template: "types.ResourceTemplate") -> ResourceTemplate:
-        told = clean(template.description or "")
-        return ResourceTemplate(server, template.name, template.uri_template, told, template.mime_type)
+        told, kind = clean(template.description or ""), template.mime_type and clean(template.mime_type)
+        return ResourceTemplate(server, clean(template.name), clean(template.uri_template), told, kind)
 
     return await _pages(
         lambda cursor: client.list_resource_templates(cursor=cursor),
@@ -109,10 +112,19 @@ async def prompts_of(client: "Client", server: str, clean: Clean) -> list[Prompt
         arguments = tuple(
             PromptArgument(each.name, clean(each.description or ""), bool(each.required))
             for each in prompt.arguments or ()
+            if _is_clean(each.name, clean)
         )
         return PromptInfo(server, prompt.name, clean(prompt.description or ""), arguments)
 
-    return await _pages(lambda cursor: client.list_prompts(cursor=cursor), lambda page: map(info, page.prompts))
+    return await _pages(
+        lambda cursor: client.list_prompts(cursor=cursor),
+        lambda page: [info(prompt) for prompt in page.prompts if _is_clean(prompt.name, clean)],
+    )
+
+
+def _is_clean(name: str, clean: Clean) -> bool:
+    """Whether a name holds no credential; one that does cannot be shown, and another name would not work."""
+    return clean(name) == name
 
 
 async def _pages(ask: "Callable[[str | None], Awaitable[P]]", read: "Callable[[P], Iterable[T]]") -> list[T]:

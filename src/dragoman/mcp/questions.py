@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("dragoman")
 
 MOST_SAMPLES = 20  # answers of a model that a server may want while its calls are under way
+MOST_FORMS = 50  # questions to the user that it may have meanwhile
 MAX_LOGGED = 2000  # characters of one message of a server
 REFUSED = -1  # the code MCP has for a request that the user does not want
 
@@ -56,6 +57,8 @@ class ServerQuestions:
         self._sampler = sampler
         self._calls = 0  # under way
         self._samples = 0  # since calls are under way
+        self._forms = 0  # so, too
+        self._pages: dict[str, str] = {}  # shown, by the server's ids: our ids
         self._open: set[asyncio.Future[Any]] = set()
 
     @property
@@ -72,7 +75,7 @@ class ServerQuestions:
         finally:
             self._calls -= 1
             if not self._calls:
-                self._samples = 0
+                self._samples = self._forms = 0
                 for question in self._open:
                     question.cancel()
 
@@ -98,7 +101,8 @@ class ServerQuestions:
 
     async def log(self, params: "types.LoggingMessageNotificationParams") -> None:
         """What a server writes to its log is in ours, at the lowest level."""
-        log.debug("the MCP server %r says: %s", self._server, self.clean(str(params.data))[:MAX_LOGGED])
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("the MCP server %r says: %s", self._server, self.clean(str(params.data))[:MAX_LOGGED])
 
     async def sample(
         self, context: object, params: "types.CreateMessageRequestParams"
@@ -129,19 +133,20 @@ class ServerQuestions:
             self._server,
             messages_of(params.messages, self.clean),
             params.max_tokens,
-            params.system_prompt or "",
+            self.clean(params.system_prompt or ""),
             params.temperature,
-            params.stop_sequences or (),
-            [hint.name for hint in hints or () if hint.name],
+            [self.clean(each) for each in params.stop_sequences or ()],
+            [self.clean(hint.name) for hint in hints or () if hint.name],
         )
 
     async def ask(self, context: object, params: "types.ElicitRequestParams") -> "types.ElicitResult":
         """The user's answer, in the library's words; a question nobody can be asked is cancelled."""
         from mcp_types import ElicitResult
 
-        question = self._translated(params)
-        if question is None or not self._calls:
+        question = self._translated(params) if self._calls and self._forms < MOST_FORMS else None
+        if question is None:
             return ElicitResult(action="cancel")
+        self._forms += 1
         asking = asyncio.ensure_future(self._session.client.create_elicitation(question))
         self._open.add(asking)
         try:
@@ -161,10 +166,10 @@ class ServerQuestions:
 
     async def hear(self, message: Any) -> None:
         """Something a server says by itself; of interest is only that a page was dealt with."""
-        if getattr(message, "method", "") == "notifications/elicitation/complete":
-            done = s.CompleteElicitationNotification(elicitation_id=self._id(message.params.elicitation_id))
-            if offered(self._session.client.offers, "elicitation.url"):
-                self._session.client.complete_elicitation(done)
+        if getattr(message, "method", "") != "notifications/elicitation/complete":
+            return
+        if id := self._pages.pop(message.params.elicitation_id, None):  # and not of a page that nobody was shown
+            self._session.client.complete_elicitation(s.CompleteElicitationNotification(elicitation_id=id))
 
     def _translated(self, params: "types.ElicitRequestParams") -> s.FormElicitation | s.UrlElicitation | None:
         """A question as the client is asked it; None when it cannot be."""
@@ -175,9 +180,12 @@ class ServerQuestions:
         if not offered(self._session.client.offers, f"elicitation.{params.mode}"):
             return None
         if params.mode == "url":
-            return s.UrlElicitation(
-                **who, url=self.clean(params.url), elicitation_id=self._id(params.elicitation_id)
-            )
+            id = self._id(params.elicitation_id)
+            if params.elicitation_id:
+                self._pages[params.elicitation_id] = id
+            while len(self._pages) > MOST_FORMS:
+                del self._pages[next(iter(self._pages))]
+            return s.UrlElicitation(**who, url=self.clean(params.url), elicitation_id=id)
         try:
             schema = cleaned(params.requested_schema, self.clean)
             form = codec.decode(msgspec.json.encode(schema), s.ElicitationSchema)
@@ -186,4 +194,4 @@ class ServerQuestions:
         return s.FormElicitation(**who, requested_schema=form)
 
     def _id(self, id: str | None) -> str:
-        return f"{self._server}/{id}" if id else new_id("ask")
+        return f"{self._server}/{self.clean(id)}" if id else new_id("ask")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("dragoman")
 
 CALL = 600.0  # seconds a tool may take
+READ = 60.0  # seconds for a list, a resource, a prompt or a completion
 LONGEST_PAUSE = 60.0  # seconds before a server that was lost again and again is tried once more
 
 T = TypeVar("T")
@@ -185,7 +186,7 @@ class SessionServer:
                 tool, dict(arguments), read_timeout_seconds=CALL, progress_callback=told if tell else None
             )
 
-        answer = await self._asked(tool, request)
+        answer = await self._asked(tool, request, is_call=True)
         result = result_of(answer, self.clean)
         if answer.is_error:
             raise McpFailure(shortened(result.text) or f"{tool} failed")
@@ -218,18 +219,22 @@ class SessionServer:
 
         ref = PromptReference(type="ref/prompt", name=prompt)
         answer = await self._asked(prompt, lambda client: client.complete(ref, {"name": argument, "value": value}))
-        return list(answer.completion.values)
+        return [self.clean(each) for each in answer.completion.values]
 
-    async def _asked(self, what: str, request: "Callable[[Client], Awaitable[T]]") -> T:
+    async def _asked(self, what: str, request: "Callable[[Client], Awaitable[T]]", *, is_call: bool = False) -> T:
         """The library's answer; a server that had forgotten us, and so did nothing, is asked once more."""
+        seconds = None if is_call else READ  # a call has a limit of its own
         for is_last in (False, True):
             connection = await self._connected()
             try:
-                answer = await connection.use(request)
+                async with asyncio.timeout(seconds) as limit:
+                    answer = await connection.use(request)
                 break
             except asyncio.CancelledError:
                 raise
             except Exception as exc:
+                if limit.expired():
+                    raise self._failed(f"{self.name}/{what} failed: no answer within {seconds:g} s") from exc
                 if connection.was_refused and not is_last:
                     continue
                 if isinstance(exc, McpFailure):

@@ -14,7 +14,7 @@ from ..errors import ConnectionClosed, Error
 from ..foundation.owning import finish, own
 from .commands import PREFIX, arguments_of, command_of
 from .connections import McpFailure
-from .contents import PromptMessage, ToolResult
+from .contents import PromptMessage, ToolResult, shown_of
 from .listings import PromptInfo, ResourceTemplate, ToolInfo, named
 from .permissions import CallCheck, ToolPermissions
 from .questions import Sampler
@@ -108,8 +108,7 @@ class SessionTools:
             await self._check_call(turn, call, info, given)
             await call.start()
             result = await self.run(call, info, given)
-            for block in result.content:
-                await call.show(s.Content(content=block))
+            await call.show(*(s.Content(content=block) for block in shown_of(result)))
             return result
 
     async def run(self, call: ToolRun, tool: ToolInfo, arguments: Mapping[str, object]) -> ToolResult:

@@ -1,21 +1,32 @@
 """The editor as an agent's client: its buffers are the files, its user answers the questions."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
+from pygls.workspace import TextDocument
 
 from ... import schema as s
 from ...errors import InvalidRequest
+from ...host.files import extensions as x
 from ...host.host import Host
 from ...host.permissions.engine import Preset
 from ...host.permissions.questions import Question
+from ...lsp.positions import split_lines
+from ...signatures import extension
 
 ANSWER_TIMEOUT = 600.0  # seconds a question waits for an answer
 EDIT_TIMEOUT = 60.0  # seconds the editor has to make an edit
 DETAIL = 2000  # characters of a change that a question shows
 ANNOTATION = "dragoman"
+
+Edits = list[tuple[str, "asyncio.Task[types.ApplyWorkspaceEditResult]"]]
+_edits: ContextVar[Edits] = ContextVar("edits")  # of the write that runs
 
 
 class EditorHost(Host):
@@ -31,7 +42,6 @@ class EditorHost(Host):
             agent_name=name,
         )
         self._server, self._name = server, name
-        self._edits: dict[str, asyncio.Task[types.ApplyWorkspaceEditResult]] = {}
 
     # Files
 
@@ -50,29 +60,34 @@ class EditorHost(Host):
             return False
         workspace = self._server.client_capabilities.workspace
         params = replacing(document, text, f"By {self._name}", workspace.workspace_edit if workspace else None)
-        self._edits[path] = asyncio.ensure_future(self._server.workspace_apply_edit_async(params))
+        _edits.get().append((path, asyncio.ensure_future(self._server.workspace_apply_edit_async(params))))
         return True
 
     async def write_text_file(self, params: s.WriteTextFileRequest) -> s.WriteTextFileResponse:
         """Write a file once it was permitted; of an open one the editor has to make the edit."""
-        response = await super().write_text_file(params)
-        await self._made()
-        return response
+        async with self._made():
+            return await super().write_text_file(params)
 
-    async def write_file(self, params: Any) -> Any:
+    @extension("_dragoman/fs/write_text_file")
+    async def write_file(self, params: x.WriteFileRequest) -> x.WriteFileResponse:
         """The same with the conditions of our own extension."""
-        response = await super().write_file(params)
-        await self._made()
-        return response
+        async with self._made():
+            return await super().write_file(params)
 
-    async def _made(self) -> None:
-        edits, self._edits = self._edits, {}
-        for path, edit in edits.items():
+    @asynccontextmanager
+    async def _made(self) -> AsyncIterator[None]:
+        """Wait for the edits that a write asks the editor for, and for no others."""
+        edits: Edits = []
+        _edits.set(edits)
+        yield
+        for path, edit in edits:
             try:
                 async with asyncio.timeout(EDIT_TIMEOUT):
                     answer = await edit
             except TimeoutError:
                 raise InvalidRequest(f"the editor did not edit {path} within {EDIT_TIMEOUT:.0f} s") from None
+            except JsonRpcException as exc:
+                raise InvalidRequest(f"the editor did not edit {path}: {exc.message}") from None
             if not answer.applied:
                 why = answer.failure_reason or "it gave no reason"
                 raise InvalidRequest(f"the editor did not edit {path}: {why}")
@@ -103,7 +118,7 @@ def replacing(
     document: Any, text: str, label: str, support: types.WorkspaceEditClientCapabilities | None
 ) -> types.ApplyWorkspaceEditParams:
     """The edit that gives a document another text: the lines that differ, annotated where the editor takes that."""
-    old, new = document.source.splitlines(keepends=True), text.splitlines(keepends=True)
+    old, new = split_lines(document.source), split_lines(text)
     first = 0
     while first < min(len(old), len(new)) and old[first] == new[first]:
         first += 1
@@ -111,7 +126,7 @@ def replacing(
     while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
         last += 1
     end = len(old) - last
-    where = types.Range(types.Position(first, 0), _end(old, end))
+    where = types.Range(types.Position(first, 0), _end(document, old, end))
     new_text = "".join(new[first : len(new) - last])
     if support is None or not support.document_changes:
         edit = types.WorkspaceEdit(changes={document.uri: [types.TextEdit(where, new_text)]})
@@ -127,8 +142,8 @@ def replacing(
     return types.ApplyWorkspaceEditParams(label=label, edit=edit)
 
 
-def _end(lines: list[str], end: int) -> types.Position:
+def _end(document: TextDocument, lines: list[str], end: int) -> types.Position:
     """The place after so many lines; the last of them may have no end."""
     if end == len(lines) and lines and not lines[-1].endswith(("\n", "\r")):
-        return types.Position(end - 1, len(lines[-1].encode("utf-16-le", "surrogatepass")) // 2)
+        return types.Position(end - 1, document.position_codec.client_num_units(lines[-1]))
     return types.Position(end, 0)

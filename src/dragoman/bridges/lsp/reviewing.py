@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+from collections.abc import Callable
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -76,7 +77,8 @@ class LiveReview:
         source = Source(os.path.relpath(document.path, root), text, is_saved=_is_saved(document.path, text))
         found = await self._found(source, root)
         lines = text.split("\n")
-        diagnostics = [_diagnostic(finding, lines) for finding in found[:MOST]]
+        units = document.position_codec.client_num_units
+        diagnostics = [_diagnostic(finding, lines, units) for finding in found[:MOST]]
         texts = self._server.client_capabilities.text_document
         published = texts.publish_diagnostics if texts else None
         told = version if published and published.version_support else None
@@ -106,11 +108,11 @@ def _is_saved(path: str, text: str) -> bool:
         return False
 
 
-def _diagnostic(finding: Finding, lines: list[str]) -> types.Diagnostic:
+def _diagnostic(finding: Finding, lines: list[str], units: Callable[[str], int]) -> types.Diagnostic:
     number = min(max(finding.line, 1), len(lines)) - 1
     words = lines[number].rstrip("\r")
     begin = len(words) - len(words.lstrip())
-    end = len(words.encode("utf-16-le", "surrogatepass")) // 2
+    end = units(words)
     advice = f"\n{finding.advice}" if finding.advice else ""
     return types.Diagnostic(
         range=types.Range(types.Position(number, begin), types.Position(number, max(end, begin))),

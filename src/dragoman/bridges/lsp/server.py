@@ -22,6 +22,8 @@ from ... import schema as s
 from ...errors import Error, RpcError
 from ...host.permissions.engine import Preset
 from ...host.processes import Launch
+from ...lsp.positions import split_lines
+from .protocol import EditorProtocol
 from .reviewing import PAUSE, LiveReview
 from .turns import EditorTurns
 
@@ -51,7 +53,11 @@ class EditorBridge:
     """The handlers of the language server; `close` ends the agent and the checks."""
 
     def __init__(self, agent: Launch, preset: Preset = "ask", *, reviews: bool = True) -> None:
-        self.server = LanguageServer("dragoman", __version__)
+        # Whole texts: the library ends lines where LSP does not, and would put other changes in the wrong places.
+        whole = types.TextDocumentSyncKind.Full
+        self.server = LanguageServer(
+            "dragoman", __version__, text_document_sync_kind=whole, protocol_cls=EditorProtocol
+        )
         self._name = agent.name or "the agent"
         self._turns = EditorTurns(self.server, agent, preset)
         self._review = LiveReview(self.server)
@@ -147,7 +153,7 @@ class EditorBridge:
         document = self.server.workspace.text_documents.get(uri)
         if document is None:
             raise _failed(f"{uri} is not open in the editor")
-        quoted = "".join(document.source.splitlines(keepends=True)[first : last + 1])[:MAX_QUOTED]
+        quoted = "".join(split_lines(document.source)[first : last + 1])[:MAX_QUOTED]
         problems = "".join(f"\n- {message}" for message in passage.problems)
         text = f"{words}{problems}\n\n{document.path}, lines {first + 1} to {last + 1}:\n\n{quoted}"
         link = s.ResourceLink(name=os.path.basename(document.path), uri=uri)

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Sequence
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from ... import schema as s
@@ -18,6 +19,7 @@ from .editor import EditorHost
 
 MAX_TOLD = 200  # characters of a progress report
 MAX_WORDS = 1024 * 1024  # characters of an answer
+CREATE = 5.0  # seconds the editor has to agree to show progress
 
 
 class EditorTurns:
@@ -68,7 +70,11 @@ class EditorTurns:
         if not (window and window.work_done_progress):
             return ""
         token = secrets.token_hex(8)
-        await self._server.work_done_progress.create_async(token)
+        try:
+            async with asyncio.timeout(CREATE):
+                await self._server.work_done_progress.create_async(token)
+        except (TimeoutError, JsonRpcException):
+            return ""
         begin = types.WorkDoneProgressBegin(title=title, cancellable=True)
         self._server.work_done_progress.begin(token, begin)
         return token

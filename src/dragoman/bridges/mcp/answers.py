@@ -12,6 +12,8 @@ from ... import schema as s
 from .driven import DrivenTurn, calls_of
 
 MAX_TOLD = 2000  # characters of an update that a host is told
+MAX_TEXT = 1024 * 1024  # characters of what the agent said, in a result
+MAX_CALLS = 500  # tool calls of a turn that a result names
 LOGGER = "dragoman"
 LEVELS = get_args(types.LoggingLevel)
 SEVERITIES: Mapping[str, types.LoggingLevel] = {"info": "notice", "warning": "warning", "error": "error"}
@@ -85,6 +87,8 @@ async def set_log_level(context: ServerRequestContext, params: types.SetLevelReq
 def result(turn: DrivenTurn, response: s.PromptResponse) -> types.CallToolResult:
     """A turn that is over: what the agent said, and the changes it showed as links."""
     text = "".join(message.text for message in turn.transcript.messages if message.speaker == "agent")
+    if len(text) > MAX_TEXT:
+        text = f"{text[:MAX_TEXT]}… ({len(text):,} characters)"
     shown = {
         content.path
         for call in turn.transcript.tool_calls
@@ -102,7 +106,7 @@ def result(turn: DrivenTurn, response: s.PromptResponse) -> types.CallToolResult
             "sessionId": turn.conversation.session.id,
             "stopReason": response.stop_reason,
             "text": text,
-            "toolCalls": calls_of(turn.transcript),
+            "toolCalls": calls_of(turn.transcript)[-MAX_CALLS:],
             "resources": list(changes),
         },
         is_error=response.stop_reason == "refusal",

@@ -17,6 +17,7 @@ from .questions import ANSWER_TIMEOUT, AskingWork
 
 MAX_SESSIONS = 100  # that are open at once
 MAX_CHANGES = 200  # diffs of a session that can be read
+MAX_CHANGED = 64 * 1024 * 1024  # characters in them
 
 log = logging.getLogger("dragoman")
 
@@ -85,8 +86,12 @@ class DrivenSession:
                 uri = f"acp://{self.session.id}/{update.tool_call_id}/{number}"
                 self.changes[uri] = content
                 self.changes.move_to_end(uri)
-        while len(self.changes) > MAX_CHANGES:
+        while len(self.changes) > MAX_CHANGES or sum(map(_size, self.changes.values())) > MAX_CHANGED:
             self.changes.popitem(last=False)
+
+
+def _size(change: s.Diff) -> int:
+    return len(change.old_text or "") + len(change.new_text)
 
 
 class DrivenSessions:

@@ -151,7 +151,7 @@ async def _elicited(context: "ServerRequestContext", question: PutQuestion) -> N
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if asking.done():
             question.settle(question.chosen(asking.result()))
-    except MCPError:  # it could not ask
+    except (MCPError, ValueError):  # it could not ask, or answered something else
         question.settle(None)
     finally:
         asking.cancel()

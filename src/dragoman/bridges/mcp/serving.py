@@ -1,6 +1,7 @@
 """`dragoman mcp`: the server over stdin and stdout, or over HTTP on this machine."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -19,8 +20,11 @@ from ...gateway.serving import CannotListen, introduce_ourselves
 from ...gateway.web.routes import RoutedRequest, Routes, WebRoute
 from ...host.permissions.engine import Preset
 from ...host.processes import Launch
+from ...mcp.transports.answers import settled
 from .languages import language_tools
 from .server import bridged
+
+log = logging.getLogger("dragoman")
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -32,9 +36,16 @@ def _offered(agent: Launch | None, workspace: str, preset: Preset) -> AbstractAs
 
 
 async def serve_stdio(agent: Launch | None, workspace: str, preset: Preset) -> None:
-    """Serve one host over stdin and stdout, until it hangs up."""
-    async with _offered(agent, workspace, preset) as server, stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    """Serve one host over stdin and stdout, until it hangs up; an answer that cannot be read is a failed one."""
+    try:
+        async with (
+            _offered(agent, workspace, preset) as server,
+            stdio_server() as (reading, writing),
+            settled(reading, ended=lambda: None) as read,
+        ):
+            await server.run(read, writing, server.create_initialization_options())
+    except* BrokenPipeError:
+        log.info("the MCP host is gone")
 
 
 async def serve_http(

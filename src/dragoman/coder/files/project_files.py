@@ -101,7 +101,12 @@ class ProjectFiles:
         if not self.lends("fs.write_text_file"):
             await self._workspace().apply_edits(request)
         elif APPLY_EDITS in _methods(self._session.client.offers) and await asyncio.to_thread(_hold, changes):
-            await turn.client.request(APPLY_EDITS, request, x.ApplyEditsResponse)
+            try:
+                await turn.client.request(APPLY_EDITS, request, x.ApplyEditsResponse)
+            except RpcError as exc:
+                if not _is_open(exc):
+                    raise
+                await self._put_in_turn(turn, changes)
         else:  # some are in an editor's buffers, or on another machine
             await self._put_in_turn(turn, changes)
 
@@ -198,6 +203,11 @@ def _methods(offers: s.ClientCapabilities) -> list[str]:
     ours = (offers.meta or {}).get("dragoman")
     named = ours.get("methods") if isinstance(ours, dict) else None
     return named if isinstance(named, list) else []
+
+
+def _is_open(exc: RpcError) -> bool:
+    """Whether a client refused to change several files at once because an editor has one of them open."""
+    return isinstance(exc.data, dict) and exc.data.get("kind") == "unsaved"
 
 
 def _holds(path: str, text: str | None) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from ... import schema as s
+from ...client.agent_servers import MESSAGE as TO_SERVER
 from ...connection.connection import Connection
 from ...connection.remotes import RemoteClient
 from ...errors import ConnectionClosed, Error, InternalError, InvalidParams, MethodNotFound, RpcError
@@ -43,6 +44,7 @@ from .own_agent import OF_SUGGESTIONS, SUGGESTING, OwnAgent
 log = logging.getLogger("dragoman")
 
 ABOUT_NONE = ("auth/status", "providers/list", "providers/set", "providers/disable")  # no session
+FORWARDED = ("session/set_mode", "session/set_config_option", TO_SERVER)
 MAX_CLIENT = 100
 ATTACHED_AS: dict[str, Role] = {
     "observer": "viewer",  # the names in the draft of session/attach
@@ -120,7 +122,7 @@ class ClientConnection(AgentRole):
             "session/set_title": self._kept.set_title,
         }
         requests |= {name: functools.partial(self._if_offered, name, handler) for name, handler in optional.items()}
-        passed = ("session/set_mode", "session/set_config_option", *self.gateway.agents[self.agent].passes)
+        passed = (*FORWARDED, *self.gateway.agents[self.agent].passes)
         requests |= {name: functools.partial(self._forward, name) for name in passed}
         requests |= {name: functools.partial(self._own.ask, name) for name in ABOUT_NONE}
         requests |= {name: functools.partial(self._own.suggest, name) for name in SUGGESTING}

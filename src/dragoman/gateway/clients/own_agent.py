@@ -6,6 +6,7 @@ from msgspec import Raw
 from ... import __version__
 from ... import schema as s
 from ...agent.logins import LoginFailures
+from ...client.agent_servers import SERVERS
 from ...connection.connection import Connection
 from ...errors import RpcError
 from ...foundation.documents import Document
@@ -13,7 +14,7 @@ from ..access.introductions import BARE, Introduction
 from ..access.principals import PrincipalName
 from ..agents.upstream import Upstream
 from ..gateway import Gateway
-from ..log.records import changed, members, optional, session_of, text
+from ..log.records import changed, members, meta, optional, session_of, text
 
 OURS: Document = {"list": {}, "resume": {}, "close": {}, "delete": {}}
 START, CLOSE = "nes/start", "nes/close"
@@ -125,9 +126,11 @@ async def _stopped(started: tuple[Upstream, str, Raw]) -> None:
 
 def _ours_too(found: dict[str, Raw]) -> Raw:
     """An agent's capabilities for clients, with the gateway's additions."""
+    theirs = optional(meta(found), "dragoman")
+    servers = {SERVERS: theirs[SERVERS]} if SERVERS in theirs else {}  # which clients reach through the gateway
     return changed(
         found,
-        {"dragoman": {"gateway": __version__, "attach": {}}},
+        {"dragoman": {"gateway": __version__, "attach": {}, **servers}},
         loadSession=True,
         sessionCapabilities={**optional(found, "sessionCapabilities"), **OURS},
     )

@@ -1,5 +1,6 @@
-"""MCP servers that a client offers its agents over ACP: servers in its process, and processes that it starts."""
+"""MCP servers that one side offers the other over ACP: servers in its process, and processes that it starts."""
 
+from .exposed import ExposedServers
 from .servers import ProvidedServers
 
-__all__ = ["ProvidedServers"]
+__all__ = ["ExposedServers", "ProvidedServers"]

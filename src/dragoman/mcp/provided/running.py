@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ... import __version__
 from ... import schema as s
@@ -14,11 +14,15 @@ from ..transports.answers import OpenRequests
 from ..transports.processes import process_streams
 
 if TYPE_CHECKING:
+    import mcp_types as types
     from mcp.server.lowlevel import Server
+    from mcp.server.session import ServerSession
     from mcp.shared.direct_dispatcher import DirectDispatcher
 
     LibraryServer: TypeAlias = Server[Any]
     Started: TypeAlias = tuple[LibraryServer, DirectDispatcher]  # and what speaks to it without a handshake
+
+R = TypeVar("R", bound="types.Result")
 
 
 class RunningServer:
@@ -99,6 +103,11 @@ def lowlevel(source: object) -> "LibraryServer":
     raise TypeError(f"mcp_servers has servers of the official library and configurations, and not {source!r}")
 
 
+def name_of(source: object) -> str:
+    """The name of a server, whether an object or a process; raises TypeError for anything else."""
+    return source.name if isinstance(source, s.McpServerStdio) else lowlevel(source).name
+
+
 @contextlib.asynccontextmanager
 async def forwarding(config: s.McpServerStdio, gone: asyncio.Event) -> "AsyncIterator[LibraryServer]":
     """A server that forwards to a process, which is started here."""
@@ -116,12 +125,15 @@ async def forwarding(config: s.McpServerStdio, gone: asyncio.Event) -> "AsyncIte
         requests=OpenRequests(),
     )
     info = types.Implementation(name="dragoman", version=__version__)
-    async with Client(server=streams, client_info=info, cache=None) as client:
+    asked = CallingAgents()
+    asking = {"elicitation_callback": asked.elicit, "sampling_callback": asked.sample}
+    async with Client(server=streams, client_info=info, cache=None, **asking) as client:  # type: ignore[arg-type]
 
         async def call(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-            return await client.call_tool(
-                params.name, params.arguments, progress_callback=context.session.report_progress
-            )
+            with asked.during(context.session):
+                return await client.call_tool(
+                    params.name, params.arguments, progress_callback=context.session.report_progress
+                )
 
         offers = client.server_capabilities
         handlers: dict[str, Any] = {}
@@ -143,6 +155,54 @@ async def forwarding(config: s.McpServerStdio, gone: asyncio.Event) -> "AsyncIte
                 params.ref, params.argument.model_dump(), params.context and params.context.arguments
             )
         yield Server(config.name, version=__version__, **handlers)
+
+
+class CallingAgents:
+    """The agents whose calls a process works on: the newest one that can be asked answers its questions."""
+
+    def __init__(self) -> None:
+        self._sessions: list[ServerSession] = []
+
+    @contextlib.contextmanager
+    def during(self, session: "ServerSession") -> Iterator[None]:
+        """A call is under way."""
+        self._sessions.append(session)
+        try:
+            yield
+        finally:
+            self._sessions.remove(session)
+
+    async def elicit(
+        self, context: object, params: "types.ElicitRequestParams"
+    ) -> "types.ElicitResult | types.ErrorData":
+        """Pass a question to the user on."""
+        from mcp_types import ElicitRequest, ElicitResult
+
+        return await self._ask(ElicitRequest(params=params), ElicitResult)
+
+    async def sample(
+        self, context: object, params: "types.CreateMessageRequestParams"
+    ) -> "types.CreateMessageResult | types.ErrorData":
+        """Pass a question to a model on."""
+        from mcp_types import CreateMessageRequest, CreateMessageResult
+
+        return await self._ask(CreateMessageRequest(params=params), CreateMessageResult)
+
+    async def _ask(
+        self, request: "types.ElicitRequest | types.CreateMessageRequest", kind: type[R]
+    ) -> "R | types.ErrorData":
+        from mcp import MCPError
+        from mcp_types import INTERNAL_ERROR, ErrorData
+
+        session = next((each for each in reversed(self._sessions) if each.can_send_request), None)
+        if session is None:
+            return ErrorData(code=INTERNAL_ERROR, message="there is no agent that can be asked")
+        try:
+            return await session.send_request(request, kind)
+        except MCPError as exc:
+            return exc.error
+        except ValueError as exc:
+            return ErrorData(code=INTERNAL_ERROR, message=f"the agent's answer cannot be read: {exc}"[:300])
 
 
 def _listing(ask: Callable[..., Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:

@@ -1,8 +1,9 @@
-"""MCP through ACP: a server of the client's own, spoken to with `mcp/message`."""
+"""MCP through ACP: a server at the other end of the connection, spoken to with `mcp/message`."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -11,75 +12,166 @@ from ...agent.turn import new_id
 from ...connection.remotes import RemoteClient
 from ...errors import Error, RpcError
 from .answers import Streams
+from .older_acp import OlderConnection
 
 if TYPE_CHECKING:
+    from anyio import CancelScope
+    from anyio.abc import TaskGroup
+    from anyio.streams.memory import MemoryObjectReceiveStream
+    from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+
+    from .older_acp import ToLibrary
 
 WAITING = 64  # messages either way before their sender has to wait
 NO_ANSWER = -32603
+REFUSED = (-32600, -32601, -32602)  # by a client that does not know requests without a connection
+CANCELLED, DISCOVER = "notifications/cancelled", "server/discover"
+
+
+class McpCarrier(Protocol):
+    """What carries requests to servers: a client, or a session of an agent that offers servers."""
+
+    mcp_hearers: dict[tuple[str, str], Callable[[s.MessageMcpNotification], None]]
+
+    async def message_mcp(self, params: s.MessageMcpRequest) -> object:
+        """Send a request; gives the answer as it is on the wire."""
 
 
 @contextlib.asynccontextmanager
-async def relayed(client: RemoteClient, server_id: str) -> AsyncIterator[Streams]:
-    """The two streams the library speaks through; requests become requests of ours, and their ends as well."""
+async def relayed(carrier: McpCarrier, server_id: str, older: RemoteClient | None = None) -> AsyncIterator[Streams]:
+    """The two streams the library speaks through; requests become requests of ours, and their ends as well.
+
+    `older` is a client that may know connections only, as in the first generation of MCP over ACP: one is opened as
+    soon as it refuses a request that names none.
+    """
     import anyio
-    from mcp.shared.message import SessionMessage
-    from mcp_types import JSONRPCNotification
 
     to_library, receiving = anyio.create_memory_object_stream[Any](WAITING)
     sending, from_library = anyio.create_memory_object_stream[Any](WAITING)
-    under_way: dict[int | str, anyio.CancelScope] = {}
+    async with to_library, receiving, sending, from_library, anyio.create_task_group() as group:
+        relay = _Relay(carrier, server_id, older, to_library)
+        try:
+            group.start_soon(relay.run, from_library, group)
+            yield receiving, sending
+        finally:
+            group.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await relay.close()
 
-    async def exchange(request: "JSONRPCRequest", scope: anyio.CancelScope) -> None:
+
+class _Relay:
+    """Passes messages of the library on, each request in a task of its own."""
+
+    def __init__(
+        self, carrier: McpCarrier, server_id: str, older: RemoteClient | None, to_library: "ToLibrary"
+    ) -> None:
+        self._carrier, self._server_id, self._older = carrier, server_id, older
+        self._to_library = to_library
+        self._under_way: dict[int | str, CancelScope] = {}
+        self._line: OlderConnection | None = None
+        self._opening = asyncio.Lock()
+
+    async def close(self) -> None:
+        """End the connection, if there is one."""
+        if self._line:
+            await self._line.close()
+
+    async def run(self, from_library: "MemoryObjectReceiveStream[SessionMessage]", group: "TaskGroup") -> None:
+        """Pass everything on that the library says."""
+        import anyio
+        import mcp_types as types
+
+        async for item in from_library:
+            match item.message:
+                case types.JSONRPCRequest() as request:
+                    scope = self._under_way[request.id] = anyio.CancelScope()
+                    group.start_soon(self._exchange, request, scope)
+                case types.JSONRPCNotification(method=method) as note if method == CANCELLED:
+                    cancelled = self._under_way.pop((note.params or {}).get("requestId", ""), None)
+                    if cancelled:  # and with it the request of ours
+                        cancelled.cancel()
+                case types.JSONRPCNotification() as note:
+                    if self._line:
+                        self._line.tell(note)
+                case answer:
+                    if self._line:
+                        self._line.answered(answer)
+
+    async def _exchange(self, request: "JSONRPCRequest", scope: "CancelScope") -> None:
+        import anyio
+        from mcp.shared.message import SessionMessage
+
+        try:
+            with scope, contextlib.suppress(anyio.BrokenResourceError):  # nobody listens any more
+                await self._to_library.send(SessionMessage(await self._answered(request)))
+        finally:
+            self._under_way.pop(request.id, None)
+
+    async def _answered(self, request: "JSONRPCRequest") -> "JSONRPCResponse | JSONRPCError":
+        if self._line is None:
+            answer, was_refused = await self._alone(request)
+            if not was_refused or self._older is None or not await self._connect(self._older):
+                return answer
+        assert self._line
+        if request.method == DISCOVER:  # a connection begins with a handshake, and then both sides may ask
+            return _refused(request.id, "a connection needs a handshake")
+        return await self._line.ask(request)
+
+    async def _connect(self, older: RemoteClient) -> bool:
+        """Open the connection; false where the client knows none either."""
+        async with self._opening:
+            if self._line is None:
+                with contextlib.suppress(Error):
+                    opened = await older.connect_mcp(s.ConnectMcpRequest(server_id=self._server_id))
+                    self._line = OlderConnection(older, opened.connection_id, self._to_library)
+        return self._line is not None
+
+    async def _alone(self, request: "JSONRPCRequest") -> "tuple[JSONRPCResponse | JSONRPCError, bool]":
+        """The answer to a request that names no connection, and whether the client may not know such requests."""
+        import anyio
+        from mcp.shared.message import SessionMessage
+        from mcp_types import JSONRPCNotification
+
         asked = s.MessageMcpRequest(
-            server_id=server_id, request_id=new_id("mcp"), method=request.method, params=request.params
+            server_id=self._server_id, request_id=new_id("mcp"), method=request.method, params=request.params
         )
 
         def hear(said: s.MessageMcpNotification) -> None:
             note = JSONRPCNotification(jsonrpc="2.0", method=said.method, params=dict(said.params or {}))
             with contextlib.suppress(anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                to_library.send_nowait(SessionMessage(note))  # progress that nobody keeps up with is left out
+                self._to_library.send_nowait(SessionMessage(note))  # progress that nobody keeps up with is left out
 
-        client.mcp_hearers[server_id, asked.request_id] = hear
+        self._carrier.mcp_hearers[self._server_id, asked.request_id] = hear
         try:
-            with scope, contextlib.suppress(anyio.BrokenResourceError):  # nobody listens any more
-                await to_library.send(SessionMessage(await _answer(client, asked, request.id)))
+            return await _answer(self._carrier, asked, request.id)
         finally:
-            del client.mcp_hearers[server_id, asked.request_id]
-            under_way.pop(request.id, None)
+            del self._carrier.mcp_hearers[self._server_id, asked.request_id]
 
-    async def relay() -> None:
-        async for item in from_library:
-            message = item.message
-            if getattr(message, "id", None) is not None:
-                scope = under_way[message.id] = anyio.CancelScope()
-                group.start_soon(exchange, message, scope)
-            elif message.method == "notifications/cancelled":  # the only one that means something this way
-                id = (message.params or {}).get("requestId")
-                if id in under_way:
-                    under_way.pop(id).cancel()
 
-    async with to_library, receiving, sending, from_library, anyio.create_task_group() as group:
-        group.start_soon(relay)
-        yield receiving, sending
-        group.cancel_scope.cancel()
+def _refused(id: int | str, why: str) -> "JSONRPCError":
+    """What the library takes for a method that is not there."""
+    from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError
+
+    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=METHOD_NOT_FOUND, message=why))
 
 
 async def _answer(
-    client: RemoteClient, asked: s.MessageMcpRequest, id: int | str
-) -> "JSONRPCResponse | JSONRPCError":
+    carrier: McpCarrier, asked: s.MessageMcpRequest, id: int | str
+) -> "tuple[JSONRPCResponse | JSONRPCError, bool]":
     import mcp_types as types
 
+    was_refused = False
     try:
-        carried = msgspec.convert(await client.message_mcp(asked), s.MessageMcpResponse)
+        carried = msgspec.convert(await carrier.message_mcp(asked), s.MessageMcpResponse)
         if isinstance(carried.result, dict):
-            return types.JSONRPCResponse(jsonrpc="2.0", id=id, result=carried.result)
+            return types.JSONRPCResponse(jsonrpc="2.0", id=id, result=carried.result), False
         if isinstance(carried.error, s.McpError):
             error = types.ErrorData(code=carried.error.code, message=carried.error.message)
         else:
             error = types.ErrorData(code=NO_ANSWER, message="the answer is no object")
     except RpcError as exc:
-        error = types.ErrorData(code=exc.code, message=exc.message)
+        error, was_refused = types.ErrorData(code=exc.code, message=exc.message), exc.code in REFUSED
     except (Error, msgspec.ValidationError) as exc:
         error = types.ErrorData(code=NO_ANSWER, message=str(exc))
-    return types.JSONRPCError(jsonrpc="2.0", id=id, error=error)
+    return types.JSONRPCError(jsonrpc="2.0", id=id, error=error), was_refused

@@ -98,7 +98,7 @@ async def streams(
             ):
                 yield read, outgoing
         case s.McpServerAcp(server_id=id):
-            async with relayed(session.client, id) as pair:
+            async with relayed(session.client, id, session.client) as pair:
                 yield pair
 
 
