@@ -103,7 +103,7 @@ async def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
     ("arguments", "complaint"),
     [
         (("serve", "--agent", "testy", "--listen", "0.0.0.0:0"), "--tls"),
-        (("serve", "--agent", "testy", "--listen", "0.0.0.0:0", "--no-auth"), "this machine alone"),
+        (("serve", "--agent", "testy", "--listen", "0.0.0.0:0", "--no-auth"), "only for this machine"),
         (("serve", "--agent", "x=", "--listen", "127.0.0.1:0"), "NAME=CMD"),
         (("serve", "--agent", "nobody-knows-it"), "no program 'nobody-knows-it' for the agent 'nobody-knows-it'"),
         (("serve", "--listen", "nowhere"), "HOST:PORT"),

@@ -237,7 +237,7 @@ async def test_a_gateway_takes_over_a_socket_of_the_kind_that_it_is_told_to_list
         (("--listen", "unix:"), "--listen takes HOST:PORT or unix:PATH"),
         (("--listen", "unix:a", "--tls", "cert", "key"), "--tls and --proxy-protocol are for addresses"),
         (("--listen", "unix:a", "--socket-group", "nobody-has-it"), "there is no group 'nobody-has-it'"),
-        (("--socket-group", grp.getgrgid(os.getegid()).gr_name), "--socket-group and --socket-user take"),
+        (("--socket-group", grp.getgrgid(os.getegid()).gr_name), "--socket-group and --socket-user need"),
         (("--socket-user", "nobody-has-it=a"), "there is no user 'nobody-has-it'"),
         (("--socket-user", "0"), "'0' is not USER=PRINCIPAL"),
     ],

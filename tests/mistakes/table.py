@@ -349,7 +349,7 @@ CONNECTING = [
         "with blocking.connect(Echo, permission='allow'): ...",
         "permission= is a plain function that is given the request, and not 'allow'",
     ),
-    Mistake("Host(asker='yes')", "asker= is an `async def` that is given a question, and not 'yes'"),
+    Mistake("Host(asker='yes')", "asker= is an `async def` that takes a question, and not 'yes'"),
     Mistake("Host(inherit='HOME')", "inherit= is a list: write inherit=['HOME']"),
     Mistake(
         "RecordingClient(permissions='yes')",

@@ -74,7 +74,7 @@ async def test_nothing_is_written_while_another_process_has_the_lock(
     with contextlib.closing(Lock(store.path / "lock")) as others:
         with others.held(), monkeypatch.context() as patch:
             patch.setattr(locks, "PATIENCE", 0.01)
-            with pytest.raises(StoreFailure, match="another process does not let go"):
+            with pytest.raises(StoreFailure, match="another process keeps"):
                 await store.commit(lambda db: done.append("too early"))
         await store.commit(lambda db: done.append("in turn"))
     assert done == ["in turn"]

@@ -163,7 +163,7 @@ class Gateway:
         await self._room_to_keep(principal)
         opening = raw({name: value for name, value in found.items() if name != "sessionId"})
         if len(bytes(opening)) > MAX_STATED:
-            raise InvalidParams(f"a session is opened with {MAX_STATED} bytes at most here")
+            raise InvalidParams(f"the params of a session have at most {MAX_STATED} bytes here")
         return SessionFacts(
             *(agent, principal, cwd, opening),
             created=now,
@@ -220,7 +220,7 @@ class Gateway:
         facts = session.facts
         facts.state = changed({name: value for name, value in members(result).items() if name != "sessionId"})
         if len(bytes(facts.state)) > MAX_STATED:
-            raise InternalError(f"the agent names modes and options of more than {MAX_STATED} bytes")
+            raise InternalError(f"the agent's modes and options have more than {MAX_STATED} bytes")
         await self.engine.put_fact(MEMBER, facts.principal, session.id, value=b"")
         await self.save_facts(session.id, facts)
 
@@ -325,7 +325,7 @@ class Gateway:
     async def share(self, session: HostedSession, principal: str, role: str | None) -> None:
         """Give another principal a role in a session."""
         if principal == session.facts.principal:
-            raise InvalidParams("a session is its owner's already")
+            raise InvalidParams("the owner of a session has every role in it")
         if role not in ("viewer", "editor", "admin", None):
             raise InvalidParams("role is viewer, editor, admin or null")
         if role is None:  # immediately, even if storing it fails

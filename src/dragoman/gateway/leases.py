@@ -35,7 +35,7 @@ class Leases:
         if lease is None and await self._is_let_go_elsewhere(id):
             lease = await self._engine.acquire(id, self._owner, LEASE)
         if lease is None:
-            raise Overloaded("another gateway has this session just now", {"retryAfter": RETRY_AFTER})
+            raise Overloaded("another gateway holds this session at the moment", {"retryAfter": RETRY_AFTER})
         return lease
 
     async def _is_let_go_elsewhere(self, id: str) -> bool:

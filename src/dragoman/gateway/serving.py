@@ -190,20 +190,20 @@ def nobody(_: str) -> bool:
 def check_exposure(options: ServeOptions) -> None:
     """Refuse to listen for remote clients without credentials or encryption."""
     if options.proxy_protocol and not options.proxies:
-        raise Error("--proxy-protocol takes --trusted-proxy, too: nobody else may say whose a connection is")
+        raise Error("--proxy-protocol also needs --trusted-proxy: only a trusted proxy may name a client's address")
     if options.proxy_protocol and options.tls:
-        raise Error("--proxy-protocol and --tls exclude each other: let the proxy have the certificate")
+        raise Error("--proxy-protocol and --tls exclude each other: configure the certificate in the proxy")
     if options.path and (options.tls or options.proxy_protocol):
         raise Error("--tls and --proxy-protocol are for addresses, and --listen names a Unix socket")
     if not options.path and (options.socket_group or options.socket_users):
-        raise Error("--socket-group and --socket-user take --listen unix:PATH")
+        raise Error("--socket-group and --socket-user need --listen unix:PATH")
     if options.path or is_loopback(options.host):
         return
     if options.is_open:
-        raise Error("--no-auth is for this machine alone: listen on 127.0.0.1, or ask for tokens")
+        raise Error("--no-auth is only for this machine: listen on 127.0.0.1, or use tokens")
     if options.tls is None:
         raise Error(
-            f"to listen on {options.host} takes --tls CERT KEY; behind a proxy that has it, listen on 127.0.0.1"
+            f"listening on {options.host} needs --tls CERT KEY; behind a proxy with TLS, listen on 127.0.0.1"
         )
 
 
@@ -296,7 +296,7 @@ def introduce_ourselves(state: Path, tokens: Path) -> None:
 def _tls(options: ServeOptions) -> ssl.SSLContext | None:
     if options.tls is None:
         if options.client_ca:
-            raise Error("--client-ca takes --tls CERT KEY, too")
+            raise Error("--client-ca also needs --tls CERT KEY")
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

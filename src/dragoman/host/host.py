@@ -86,7 +86,7 @@ class Host(Lender):
     ) -> None:
         super().__init__()
         if asker is not None and not callable(asker):
-            raise TypeError(f"asker= is an `async def` that is given a question, and not {asker!r}")
+            raise TypeError(f"asker= is an `async def` that takes a question, and not {asker!r}")
         for name, words in (("inherit", inherit), ("exceptions", exceptions), ("protected", protected)):
             if isinstance(words, str | os.PathLike):
                 raise TypeError(f"{name}= is a list: write {name}=[{words!r}]")

@@ -42,7 +42,7 @@ class ToolPermissions:
             json.dumps(dict(arguments), indent=2, ensure_ascii=False), limit=COMMAND_LIMIT, lines=True
         )
         if is_elided(details):
-            raise McpFailure(f"the arguments of {operation.subject} are too long for anybody to judge")
+            raise McpFailure(f"the arguments of {operation.subject} are too long to be judged")
         await self._ask(turn, call, tool, is_rule=effect == "ask")
 
     def _judged(self, cwd: str, operation: McpTool) -> tuple[str | None, str]:

@@ -101,7 +101,7 @@ class SessionServer:
             if isinstance(exc, McpFailure) or not isinstance(exc, Exception):
                 raise
             raise self._failed(
-                f"the MCP server {self.name!r} does not tell its tools: {one_line(exc, self.clean)}"
+                f"the MCP server {self.name!r} does not list its tools: {one_line(exc, self.clean)}"
             ) from exc
 
     @property

@@ -35,7 +35,7 @@ class SessionTaken(InvalidRequest):
     """A new session was given an id that is in use."""
 
     def __init__(self, id: str) -> None:
-        super().__init__(f"there is a session {id} already; another needs another id", {"sessionId": id})
+        super().__init__(f"there is a session {id} already; choose another id", {"sessionId": id})
 
 
 class StoreFailure(InternalError):

@@ -105,7 +105,7 @@ class Store:
                 else:
                     return
             if is_mended:
-                raise SessionCorrupted(id, "it cannot be read, not even after it was mended")
+                raise SessionCorrupted(id, "it cannot be read, not even after a repair")
             is_mended = True
             await self.run(lambda db: db.mend())
 

@@ -119,7 +119,7 @@ class Admission:
                 self.tokens.refresh()
             except TokenFileError as exc:
                 self._refused("token_file")
-                raise RequestRefused(503, "nobody can be let in just now", {"retry-after": "5"}) from exc
+                raise RequestRefused(503, "no client can be admitted at the moment", {"retry-after": "5"}) from exc
             if grant := self.tokens.grant(token):
                 return Principal(grant.principal, tuple(grant.scopes), grant, grant.expires)
         return await self._signed.principal(token) if self._signed else None

@@ -83,13 +83,13 @@ class Checks(Struct, frozen=True, kw_only=True):
             raise InvalidParams(f"the MCP server {_shown(server)} has a command and an address; it can have one")
         if server.command is not UNSET:
             if server.type not in (UNSET, "stdio"):
-                raise InvalidParams(f"the MCP server {_shown(server)} has a command, yet is of another type")
+                raise InvalidParams(f"the MCP server {_shown(server)} has a command and a type other than stdio")
             variables = [(variable.name, variable.value) for variable in server.env or ()]
             known_by = command_hash(server.command, server.args or (), variables)
             if known_by not in self.commands:
                 raise InvalidParams(
-                    f"the MCP server {_shown(server)} may not be started here with these arguments and this "
-                    f"environment; whoever runs the gateway can allow it with --mcp-command {known_by}"
+                    f"the MCP server {_shown(server)} is not allowed here with these arguments and this "
+                    f"environment; the operator can allow it with --mcp-command {known_by}"
                 )
         elif server.url is UNSET:
             raise InvalidParams(f"the MCP server {_shown(server)} has neither a command nor an address")
@@ -98,7 +98,7 @@ class Checks(Struct, frozen=True, kw_only=True):
         """A server in the client itself, which only `mcp_servers.py` uses."""
         if server.command is not UNSET or server.url is not UNSET:
             raise InvalidParams(
-                f"the MCP server {_shown(server)} is in the client, yet has a command or an address"
+                f"the MCP server {_shown(server)} is in the client and must not have a command or an address"
             )
         if server.type != "acp" or not server.server_id:
             raise InvalidParams(

@@ -14,7 +14,7 @@ def may(role: Role | None, needed: Role) -> bool:
 
 def check_role(role: Role | None, needed: Role) -> None:
     if not may(role, needed):
-        raise InvalidRequest(f"this takes the role {needed} in the session", {"kind": "role", "needed": needed})
+        raise InvalidRequest(f"this needs the role {needed} in the session", {"kind": "role", "needed": needed})
 
 
 def lower_role(one: Role, other: Role) -> Role:

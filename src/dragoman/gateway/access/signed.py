@@ -78,13 +78,13 @@ class SignedTokens:
         try:
             import jwt
         except ModuleNotFoundError:
-            raise Error("signed tokens need more: pip install 'dragoman[gateway]'") from None
+            raise Error("signed tokens need the gateway extra: pip install 'dragoman[gateway]'") from None
         self._jwt: Any = jwt
         self._issuer, self._audience, self._place = issuer, audience, keys
         parts = urlsplit(keys)
         self._is_remote = parts.scheme in ("http", "https")
         if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-            raise Error("the keys of an issuer are read over https alone")
+            raise Error("the keys of an issuer are read only over https")
         self._keys: Mapping[str, Key] = {}
         self._seen: tuple[int, ...] = ()  # of a file
         self._looked = self._read_at = float("-inf")

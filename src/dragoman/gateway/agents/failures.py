@@ -46,7 +46,7 @@ class AgentFailures:
         """Raise Overloaded while an agent may not be started."""
         if wait := self.wait(principal, agent):
             raise Overloaded(
-                f"the agent {agent} fails again and again; its next start is in {math.ceil(wait)} s",
+                f"the agent {agent} fails repeatedly; its next start is in {math.ceil(wait)} s",
                 {"kind": "agent_start", "retryAfter": math.ceil(wait)},
             )
 

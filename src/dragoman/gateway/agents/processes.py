@@ -49,9 +49,9 @@ class Processes:
             if hosted.isolated and (isinstance(hosted.target, str) or not isinstance(hosted.target, Sequence)):
                 raise ValueError(f"{name} is not a command, so it cannot be isolated")
             if hosted.isolated and workspaces.pattern is None:
-                raise ValueError(f"{name} is to be isolated, but has no workspace to be isolated in")
+                raise ValueError(f"{name} cannot be isolated without a workspace")
             if hosted.isolated and not workspaces.is_per_principal:
-                raise ValueError(f"{name} is to be isolated, so the workspace has to have {{principal}} in it")
+                raise ValueError(f"{name} can be isolated only in a workspace with {{principal}} in its path")
         self.running: PerPrincipal[Served, Upstream] = PerPrincipal()
         self.is_draining = False
         self.agents, self._workspaces, self._budget = agents, workspaces, budget

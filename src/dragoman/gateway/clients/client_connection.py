@@ -184,7 +184,7 @@ class ClientConnection(AgentRole):
             raise InternalError(exc.reason) from None
         except EngineFailure as exc:
             log.error("a request failed: %s", exc)
-            raise InternalError("the gateway cannot write its log just now; try again later", STORAGE) from None
+            raise InternalError("the gateway cannot write its log now; try again later", STORAGE) from None
         finally:
             self._asking -= 1
 

@@ -258,7 +258,7 @@ def _unwritten(
         (epoch, LogEntry(origin, frame, principal, client)) for epoch, origin, principal, client, frame in rows
     ]
     if not there or there != [(one.epoch, one.entry) for one in records[: len(there)]]:
-        raise Fenced(f"the log of {session} has grown behind its writer's back")
+        raise Fenced(f"the log of {session} was written by another process")
     return records[len(there) :]
 
 

@@ -51,7 +51,7 @@ class SessionClients:
         """Send an agent's request to the client whose prompt runs, or else to the first that may prompt."""
         able = [viewer for viewer in self._viewers if viewer.may_edit and not viewer.client.connection.closed]
         if not able or self._link.upstream is None:
-            raise InternalError("no client is at this session", {"kind": "no_client"})
+            raise InternalError("no client is connected to this session", {"kind": "no_client"})
         viewer = next((viewer for viewer in able if self._turns.is_of(viewer.client)), able[0])
         asked = changed(params, sessionId=self._public(params))
         source, client = self._link.upstream.connection, viewer.client.connection

@@ -143,7 +143,7 @@ class Routes:
             return None
         principal = await self._admit(read_request(scope))
         if route.who == "admin" and "admin" not in principal.scopes:
-            raise RequestRefused(403, "this takes a token with the scope admin")
+            raise RequestRefused(403, "this needs a token with the scope admin")
         return principal
 
 

@@ -79,7 +79,7 @@ class AuditLog:
     def append(self, event: Mapping[str, object], *, durable: bool | None = None) -> str:
         """Append a record; returns its hash."""
         if event.get("event") in OWN_EVENTS or not event.keys().isdisjoint(OWN_FIELDS):
-            raise ValueError(f"the events {OWN_EVENTS} and the fields {OWN_FIELDS} are the log's own")
+            raise ValueError(f"the events {OWN_EVENTS} and the fields {OWN_FIELDS} are reserved for the log")
         clean = cleaned(event, self.redactor)
         with self._turn:
             if self._failure:

@@ -127,7 +127,7 @@ def _rules_below(root: Place) -> list[str]:
             names.remove(RULES)
             found.append(os.path.relpath(os.path.join(directory, RULES), top))
         if looked_at > MOST_ENTRIES or len(found) > MOST_RULES:  # rules that are not found could be changed
-            raise OSError(f"there is too much in {root.path} to look for rules that are to be protected")
+            raise OSError(f"{root.path} has too many files to find the rules in it that need protection")
     return found
 
 

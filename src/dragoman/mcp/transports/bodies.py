@@ -24,7 +24,7 @@ class BoundedBody(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._is_compressed:  # its real length is known too late
-            raise httpx2.StreamError("it is compressed, which nobody asked for")
+            raise httpx2.StreamError("it is compressed, which was not requested")
         parts: list[bytes] = []
         size = 0
         try:

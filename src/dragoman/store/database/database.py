@@ -242,7 +242,7 @@ class Database(StoreFile):
             raise sqlite3.DatabaseError(f"{count} sessions are counted, {len(rows)} are there")
         for id, head, crc, suspect in rows:
             if type(id) is not str:
-                raise sqlite3.DatabaseError(f"a session is called {id!r}")
+                raise sqlite3.DatabaseError(f"a session has the invalid id {id!r}")
             if type(head) is bytes and crc == head_checksum(id, head):
                 yield SessionSummary(id, read_head(head), suspect)
             else:
@@ -260,7 +260,7 @@ class Database(StoreFile):
     def _unknown(self, id: str) -> Exception:
         """The error for a missing session; a damaged store may have lost it, or still have it."""
         if self.db.execute("SELECT 1 FROM sessions NOT INDEXED WHERE id = ?", (id,)).fetchone():
-            raise sqlite3.DatabaseError(f"the session {id} is there, and is not found")
+            raise sqlite3.DatabaseError(f"the session {id} exists, but is not found by its index")
         if self.db.execute("SELECT value FROM meta WHERE key = 'rebuilt'").fetchone():
             kept = ", ".join(path.name for path in sorted(self.path.glob(f"{QUARANTINE}*")))
             return SessionCorrupted(id, f"not found in a store that was damaged; the damaged files are in {kept}")

@@ -110,7 +110,7 @@ class Lock:
                 return
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise StoreFailure(f"another process does not let go of {self._path}; end it") from None
+                    raise StoreFailure(f"another process keeps {self._path} locked; end it") from None
                 time.sleep(nap)
                 nap = min(2 * nap, longest)
 

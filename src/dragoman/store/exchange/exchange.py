@@ -105,9 +105,9 @@ def _taken(file: BinaryIO) -> Iterator[bytes]:
     for number, whole in enumerate(iter(lambda: file.readline(LONGEST), b""), 2):
         line = whole.rstrip(b"\r\n")
         if last is not None:
-            raise StoreFailure(f"line {number}: there is something behind the end; nothing was imported")
+            raise StoreFailure(f"line {number}: there is data after the end; nothing was imported")
         if len(whole) == LONGEST:
-            raise StoreFailure(f"line {number} is longer than any of a session; nothing was imported")
+            raise StoreFailure(f"line {number} is longer than a session's lines can be; nothing was imported")
         if line.startswith(START):
             last = _last(number, line)
             continue

@@ -43,7 +43,7 @@ def unpacked(data: bytes, first: int, last: int) -> list[StoredRecord]:
             raise msgspec.DecodeError("its checksum is wrong")
         said = _decode(data[_CHECKSUM:])
         if len(said) != last - first + 1:
-            raise msgspec.DecodeError("its records are not as many as they were")
+            raise msgspec.DecodeError("the number of its records is wrong")
     except msgspec.DecodeError:
         return [lost(number) for number in range(first, last + 1)]
     return [

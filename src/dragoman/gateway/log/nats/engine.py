@@ -143,7 +143,7 @@ class NatsEngine(NatsReader):
             there += page
         said = [(one.epoch, one.entry) for one in records]
         if not there or [(one.epoch, one.entry) for one in there] != said[: len(there)]:
-            raise Fenced(f"the log of {session} has grown behind its writer's back")
+            raise Fenced(f"the log of {session} was written by another process")
         return records[len(there) :]
 
     def listen(self, session: str, wake: Callable[[], None]) -> Callable[[], None]:
