@@ -95,7 +95,7 @@ async def test_a_hundred_records_at_once_are_a_hundred_records(path):
 def test_the_names_the_log_uses_itself_cannot_be_taken(path):
     with AuditLog(path) as log:
         for event in ({"event": "repaired"}, {"event": "start"}, {"event": "a", "hash": "x"}, {"prev": "x"}):
-            with pytest.raises(ValueError, match="own"):
+            with pytest.raises(ValueError, match="reserved for the log"):
                 log.append(event)
     assert not path.exists()
 
