@@ -44,6 +44,7 @@ SETTLE = 15.0  # seconds behind a trouble of the machine in which its traces are
 VOLUME = 192  # MiB of the disk
 DESCRIPTORS = 600  # of the gateway
 JUMP = 3600.0  # seconds
+MISBEHAVING = ("wedge", "die", "noise", "flood")  # who have agents that do so, each a process of their own
 
 
 class Trouble(NamedTuple):
@@ -93,14 +94,15 @@ class Chaos:
         try:
             self.state.mkdir()
             self._clock.write_bytes(struct.pack("d", 0.0))
-            for who in (*(f"ann{number}" for number in range(PEOPLE)), "mallory"):
+            for who in (*(f"ann{number}" for number in range(PEOPLE)), *MISBEHAVING):
                 (self.work / who).mkdir(parents=True)
                 self._tokens[who] = add_token(self.state / "tokens.json", who, who)
             self._process = await self._start()
             try:
                 yield
             finally:
-                self._process.terminate()
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.terminate()
                 async with asyncio.timeout(PATIENCE):
                     await self._process.wait()
             self.done["prompts in the log"] = await check_outcomes(self.state)
@@ -196,29 +198,29 @@ class Chaos:
             await asyncio.sleep(0.5)
 
     @asynccontextmanager
-    async def _mallory(self) -> AsyncIterator[tuple[Watcher, Any]]:
+    async def _session_of(self, who: str) -> AsyncIterator[tuple[Watcher, Any]]:
         client = Watcher()
-        async with connect(self.url, client, headers=self._headers("mallory")):
-            session = await client.new_session(self.work / "mallory")
+        async with connect(self.url, client, headers=self._headers(who)):
+            session = await client.new_session(self.work / who)
             yield client, session
             await client.delete_session(session.id)
 
     async def wedge(self) -> None:
-        async with self._mallory() as (_, session):
+        async with self._session_of("wedge") as (_, session):
             with contextlib.suppress(Error):
                 await session.prompt("wedge")
 
     async def die(self) -> None:
-        async with self._mallory() as (_, session):
+        async with self._session_of("die") as (_, session):
             with contextlib.suppress(Error):
                 await session.prompt("die")
 
     async def make_noise(self) -> None:
-        async with self._mallory() as (_, session):
+        async with self._session_of("noise") as (_, session):
             await session.prompt("noise")
 
     async def never_read(self) -> None:
-        async with self._mallory() as (client, session):
+        async with self._session_of("flood") as (client, session):
             running = asyncio.ensure_future(session.prompt("flood"))
             client.connection.hold()
             await asyncio.sleep(3)
@@ -259,6 +261,8 @@ class Chaos:
     async def disturb(self) -> None:
         """One trouble of the machine after the other, in any order, each as often as the others."""
         ways = [self.fill_disk, self.slow_disk, self.jump, self.kill, self.replace, self.kill_while_replacing]
+        while len({prompt.who for prompt in self.worked}) < PEOPLE:  # noqa: ASYNC110 - once they are all at work
+            await asyncio.sleep(0.1)
         while not self.is_over:
             self._dice.shuffle(ways)
             for way in ways:
