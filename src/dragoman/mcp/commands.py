@@ -1,4 +1,4 @@
-"""Prompts of servers as slash commands: `/mcp:server:prompt` and its arguments, in order or by name."""
+"""Servers' prompts as slash commands: `/mcp:server:prompt` with arguments in order or by name."""
 
 import shlex
 
@@ -13,7 +13,7 @@ MAX_HINT = 1000  # characters of the arguments' names together
 
 
 def command_of(prompt: PromptInfo) -> s.AvailableCommand:
-    """A prompt as clients list it."""
+    """A prompt as a slash command in clients' lists."""
     words = (each.name if each.is_required else f"[{each.name}]" for each in prompt.arguments)
     hint = s.UnstructuredCommandInput(hint=" ".join(words)[:MAX_HINT]) if prompt.arguments else None
     told = prompt.description[:MAX_TOLD] or f"A prompt of {prompt.server[:MAX_NAME]}"
@@ -27,7 +27,7 @@ def _plain(name: str) -> str:
 
 
 def arguments_of(prompt: PromptInfo, text: str) -> dict[str, str]:
-    """The arguments in what follows a command; raises McpFailure for one that is missing or too many."""
+    """The arguments in the text after a command; raises McpFailure for missing or extra ones."""
     try:
         words = shlex.split(text)
     except ValueError:  # an apostrophe, most likely

@@ -1,4 +1,4 @@
-"""What a server gives, as content blocks of the protocol, which shapes them as MCP does."""
+"""Servers' content as content blocks of the protocol, which have the same shapes as in MCP."""
 
 import base64
 import json
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import mcp_types as types
 
 MAX_SHOWN = 4 * 1024 * 1024  # characters of a result that a client is shown; a message to it has a limit, too
-Clean = Callable[[str], str]  # takes the credentials of a server out of a text
+Clean = Callable[[str], str]  # removes the credentials of a server from a text
 
 
 class ToolResult(Struct, frozen=True):
-    """What a tool gave; `structured` is its structured content, None where it gave none."""
+    """The result of a tool; `structured` is its structured content, None if it has none."""
 
     content: Sequence[s.ContentBlock]
     structured: object = None
@@ -29,14 +29,14 @@ class ToolResult(Struct, frozen=True):
 
 
 class PromptMessage(Struct, frozen=True):
-    """A message of a prompt, or of a conversation that a server wants a model to continue."""
+    """A message of a prompt, or of a conversation in a server's sampling request."""
 
     role: s.Role
     content: s.ContentBlock
 
 
 def words_of(block: s.ContentBlock) -> str:
-    """The words of a block; nothing for a picture, a sound or bytes."""
+    """The text of a block; empty for a picture, a sound or bytes."""
     match block:
         case s.TextContent(text=text) | s.EmbeddedResource(resource=s.TextResourceContents(text=text)):
             return text
@@ -66,7 +66,7 @@ def _size(block: s.ContentBlock) -> int:
 
 
 def result_of(answer: "types.CallToolResult", clean: Clean) -> ToolResult:
-    """A result; one that is structured alone has its words as JSON."""
+    """A result; a structured result without content gets its JSON as text."""
     content = blocks_of(answer.content, clean)
     structured = cleaned(answer.structured_content, clean)
     if structured is not None and not any(map(words_of, content)):
@@ -77,7 +77,7 @@ def result_of(answer: "types.CallToolResult", clean: Clean) -> ToolResult:
 def messages_of(
     messages: "Iterable[types.PromptMessage | types.SamplingMessage]", clean: Clean
 ) -> list[PromptMessage]:
-    """The messages of a prompt or of a sampling request, a block each."""
+    """The messages of a prompt or of a sampling request, one block each."""
     return [
         PromptMessage(message.role, block)
         for message in messages
@@ -88,12 +88,12 @@ def messages_of(
 def blocks_of(
     blocks: "Iterable[types.ContentBlock | types.SamplingMessageContentBlock]", clean: Clean
 ) -> list[s.ContentBlock]:
-    """Blocks as the library has them, as blocks of ours."""
+    """The library's blocks as blocks of ours."""
     return [block_of(block, clean) for block in blocks]
 
 
 def block_of(block: "types.ContentBlock | types.SamplingMessageContentBlock", clean: Clean) -> s.ContentBlock:
-    """One block; a kind that this protocol has no block for is named in words."""
+    """One block; a kind that this protocol does not have becomes a text that names it."""
     match block.type:
         case "text":
             return s.TextContent(text=clean(block.text), annotations=_annotations(block, clean))
@@ -128,7 +128,7 @@ def link_of(resource: "types.Resource", clean: Clean) -> s.ResourceLink:
 def resource_of(
     contents: "types.TextResourceContents | types.BlobResourceContents", clean: Clean
 ) -> s.EmbeddedResourceResource:
-    """What a resource holds."""
+    """The content of a resource."""
     uri, kind = clean(str(contents.uri)), contents.mime_type and clean(contents.mime_type)
     if hasattr(contents, "text"):
         return s.TextResourceContents(uri=uri, text=clean(contents.text), mime_type=kind)
@@ -136,7 +136,7 @@ def resource_of(
 
 
 def _cleaned_bytes(blob: str, clean: Clean) -> str:
-    """Bytes in Base64, in which a credential may stand as well; what is no Base64 stays as it is."""
+    """Base64 without credentials in its bytes; invalid Base64 stays unchanged."""
     try:
         text = base64.b64decode(blob, validate=True).decode("latin-1")
     except ValueError:
@@ -146,7 +146,7 @@ def _cleaned_bytes(blob: str, clean: Clean) -> str:
 
 
 def cleaned(value: Any, clean: Clean) -> Any:
-    """A JSON value with every text in it cleaned."""
+    """A JSON value with all its texts cleaned."""
     match value:
         case str():
             return clean(value)

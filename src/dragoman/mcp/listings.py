@@ -1,4 +1,4 @@
-"""What servers list: tools, resources, templates of resources, prompts."""
+"""Servers' lists: tools, resources, resource templates, prompts."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -20,7 +20,7 @@ P = TypeVar("P", bound="types.PaginatedResult")
 
 
 class ToolInfo(Struct, frozen=True):
-    """A tool of a server; `reads_only` and `output`, the schema of structured content, are the server's word.
+    """A tool of a server; `reads_only` and `output`, the schema of structured content, are the server's claims.
 
     `is_task` says that the server runs it as a task of MCP 2025-11-25 only.
     """
@@ -63,7 +63,7 @@ class PromptInfo(Struct, frozen=True):
 
 
 async def tools_of(client: "Client", server: str, clean: Clean) -> list[ToolInfo]:
-    """The tools of a server, as far as it tells that it has any."""
+    """The tools of a server; empty if it does not advertise any."""
 
     def info(tool: "types.Tool") -> ToolInfo:
         hints = tool.annotations
@@ -140,10 +140,10 @@ async def _pages(ask: "Callable[[str | None], Awaitable[P]]", read: "Callable[[P
 
 
 def offers(client: "Client", kind: str) -> bool:
-    """Whether a server says that it has tools, prompts or resources."""
+    """Whether a server advertises tools, prompts or resources."""
     return getattr(client.server_capabilities, kind, None) is not None
 
 
 def named(entries: Sequence[T], name: str) -> T | None:
-    """The entry of this name."""
+    """The entry with this name."""
     return next((entry for entry in entries if getattr(entry, "name", None) == name), None)

@@ -1,4 +1,4 @@
-"""What a server asks while one of its tools is at work: of the user, through the client, and of the agent."""
+"""Servers' requests during a tool call: to the user, through the client, and to the agent."""
 
 import asyncio
 import contextlib
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 
-MOST_SAMPLES = 20  # answers of a model that a server may want while its calls are under way
+MOST_SAMPLES = 20  # model answers that a server may request during its calls
 MOST_FORMS = 50  # questions to the user that it may have meanwhile
 MAX_LOGGED = 2000  # characters of one message of a server
-REFUSED = -1  # the code MCP has for a request that the user does not want
+REFUSED = -1  # MCP's error code for a request that the user refuses
 
 
 class SamplingRequest(Struct, frozen=True):
-    """A conversation that a server wants the agent's model to continue; `models` are names it would like."""
+    """A conversation that the agent's model should continue for a server; `models` are preferred names."""
 
     server: str
     messages: Sequence[PromptMessage]
@@ -45,7 +45,7 @@ Sampler = Callable[[SamplingRequest], Awaitable[str]]
 
 
 class ServerQuestions:
-    """The questions of one server; each says who asks, and none outlives the call it was asked in."""
+    """The requests of one server; each names the server, and none outlives its tool call."""
 
     def __init__(
         self, server: str, session: AgentSession, redactor: Redactor, sampler: Sampler | None = None
@@ -56,7 +56,7 @@ class ServerQuestions:
         self.clean = redactor.known
         self._sampler = sampler
         self._calls = 0  # under way
-        self._samples = 0  # since calls are under way
+        self._samples = 0  # since the running calls began
         self._forms = 0  # so, too
         self._pages: dict[str, str] = {}  # shown, by the server's ids: our ids
         self._open: set[asyncio.Future[Any]] = set()
@@ -68,7 +68,7 @@ class ServerQuestions:
 
     @contextlib.contextmanager
     def welcome(self) -> Iterator[None]:
-        """A call is under way: from its beginning to its end the server may ask."""
+        """Allow the server's requests while a call runs."""
         self._calls += 1
         try:
             yield
@@ -80,7 +80,7 @@ class ServerQuestions:
                     question.cancel()
 
     def answers(self) -> Mapping[str, object]:
-        """The questions that are answered at all, as the library takes their answers."""
+        """The library's callbacks for the requests that are answered."""
         asked: dict[str, object] = {"list_roots_callback": self.roots, "logging_callback": self.log}
         if self.can_be_asked:
             asked["elicitation_callback"] = self.ask
@@ -100,14 +100,14 @@ class ServerQuestions:
         )
 
     async def log(self, params: "types.LoggingMessageNotificationParams") -> None:
-        """What a server writes to its log is in ours, at the lowest level."""
+        """Write a server's log messages to our log, at the lowest level."""
         if log.isEnabledFor(logging.DEBUG):
             log.debug("the MCP server %r says: %s", self._server, self.clean(str(params.data))[:MAX_LOGGED])
 
     async def sample(
         self, context: object, params: "types.CreateMessageRequestParams"
     ) -> "types.CreateMessageResult | types.ErrorData":
-        """What the agent's model says; raises nothing, for a server hears of errors as answers."""
+        """The answer of the agent's model; errors are returned, because they are the server's answer."""
         from mcp_types import CreateMessageResult, ErrorData, TextContent
 
         self._samples += 1
@@ -140,7 +140,7 @@ class ServerQuestions:
         )
 
     async def ask(self, context: object, params: "types.ElicitRequestParams") -> "types.ElicitResult":
-        """The user's answer, in the library's words; a question nobody can be asked is cancelled."""
+        """The user's answer, in the library's type; `cancel` if nobody can be asked."""
         from mcp_types import ElicitResult
 
         question = self._translated(params) if self._calls and self._forms < MOST_FORMS else None
@@ -165,14 +165,14 @@ class ServerQuestions:
             self._open.discard(asking)
 
     async def hear(self, message: Any) -> None:
-        """Something a server says by itself; of interest is only that a page was dealt with."""
+        """Handle a message that a server sends by itself; only the completion of a page matters."""
         if getattr(message, "method", "") != "notifications/elicitation/complete":
             return
         if id := self._pages.pop(message.params.elicitation_id, None):  # and not of a page that nobody was shown
             self._session.client.complete_elicitation(s.CompleteElicitationNotification(elicitation_id=id))
 
     def _translated(self, params: "types.ElicitRequestParams") -> s.FormElicitation | s.UrlElicitation | None:
-        """A question as the client is asked it; None when it cannot be."""
+        """A server's question as a request to the client; None if the client cannot be asked."""
         who: dict[str, Any] = {
             "message": f"{self._server}: {self.clean(params.message)}",
             "session_id": self._session.id,

@@ -1,4 +1,4 @@
-"""An MCP server that an agent offers, as its client uses it: with the client of the official library."""
+"""Reaches an MCP server that an agent offers, with the client of the official library."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
@@ -22,7 +22,7 @@ class _AgentServer:
         self.mcp_hearers = session.client.mcp_hearers.of
 
     async def message_mcp(self, params: s.MessageMcpRequest) -> object:
-        """Send a request; gives the answer as it is on the wire."""
+        """Send a request; returns the encoded answer."""
         request = AgentMcpRequest(
             session_id=self._session.id,
             server_id=params.server_id,

@@ -1,4 +1,4 @@
-"""MCP servers of a session: what they have and do, over one connection that is made again when it is lost."""
+"""The MCP servers of a session: their lists and calls, over a connection that is restored when it is lost."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ log = logging.getLogger("dragoman")
 
 CALL = 600.0  # seconds a tool may take
 READ = 60.0  # seconds for a list, a resource, a prompt or a completion
-LONGEST_PAUSE = 60.0  # seconds before a server that was lost again and again is tried once more
+LONGEST_PAUSE = 60.0  # seconds before a repeatedly lost server is tried once more
 
 T = TypeVar("T")
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -40,11 +40,11 @@ Approve = Callable[[s.McpServer], Awaitable[None]]  # raises McpFailure
 
 
 class SessionServer:
-    """A server as a session has it.
+    """A server of a session.
 
-    A connection that is lost is made again with the next call, at once for the first time and after a growing pause
-    when no call worked in between.  A call that may have had an effect is not made again.  `approve` is awaited
-    before each start; `changed` is called when the server says that its tools, prompts or resources changed.
+    A lost connection is restored with the next call: at once for the first time, and after a growing pause if no
+    call worked in between.  A call that may have had an effect is not repeated.  `approve` is awaited before each
+    start; `changed` is called when the server reports changes of its tools, prompts or resources.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class SessionServer:
         self._questions = ServerQuestions(config.name, session, self._redactor, sampler)
         self._connection: ServerConnection | None = None
         self._mending = asyncio.Lock()
-        self._losses = 0  # since the last call that worked
+        self._losses = 0  # since the last successful call
         self._not_before = 0.0
-        self._stale: set[str] = set()  # what the server said that it changed
+        self._stale: set[str] = set()  # the lists that the server reported as changed
         self._is_closed = False
 
     def clean(self, text: str) -> str:
-        """A text of the server's without its credentials."""
+        """A text of the server without its credentials."""
         return self._redactor.known(text)
 
     def _failed(self, why: str) -> McpFailure:
@@ -82,13 +82,13 @@ class SessionServer:
     # The connection
 
     async def start(self) -> None:
-        """Connect and learn what the server has; raises McpFailure."""
+        """Connect and fetch the server's lists; raises McpFailure."""
         if self._approve:
             await self._approve(self._config)
-        if self._is_closed:  # while the connection before was being closed
+        if self._is_closed:  # while the previous connection was being closed
             raise McpFailure(f"the MCP server {self.name!r} is gone")
         connection = ServerConnection(self._config, self._session, self._questions, self._note_change)
-        self._connection = connection  # from now on `close` ends it
+        self._connection = connection  # from now on, `close` ends it
         try:
             await connection.open()
         except McpFailure as exc:
@@ -106,7 +106,7 @@ class SessionServer:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the connection is known to be there; one that is not is made again with the next call."""
+        """Whether the connection seems open; a lost one is restored with the next call."""
         return self._connection is not None and not self._connection.is_lost
 
     def _note_change(self, kind: str) -> None:
@@ -115,7 +115,7 @@ class SessionServer:
             self._changed(kind)
 
     async def refresh(self) -> None:
-        """Learn anew what the server said that it changed."""
+        """Fetch the lists again that the server reported as changed."""
         connection = self._connection
         if not self._stale or connection is None or connection.is_lost:
             return
@@ -123,7 +123,7 @@ class SessionServer:
         try:
             async with asyncio.timeout(CONNECT):
                 await self._learn(connection, stale)
-        except Exception as exc:  # what is known will do; a call shows what is the matter
+        except Exception as exc:  # the known lists stay in use; a call shows the problem
             log.debug("the MCP server %r does not tell its tools: %s", self.name, one_line(exc, self.clean))
 
     async def _learn(self, connection: ServerConnection, kinds: set[str]) -> None:
@@ -147,7 +147,7 @@ class SessionServer:
             await self._connection.close()
 
     async def _connected(self) -> ServerConnection:
-        """The connection, made again if it is lost; raises McpFailure."""
+        """The connection, restored if it is lost; raises McpFailure."""
         async with self._mending:
             connection = self._connection
             if connection is None or self._is_closed:
@@ -167,10 +167,10 @@ class SessionServer:
             assert self._connection
             return self._connection
 
-    # What it is asked
+    # Requests
 
     async def call(self, tool: str, arguments: Mapping[str, object], tell: Progress | None = None) -> ToolResult:
-        """Call a tool; raises McpFailure with what the server said when it failed."""
+        """Call a tool; raises McpFailure with the server's message if it failed."""
 
         async def told(progress: float, total: float | None, message: str | None) -> None:
             if tell:
@@ -214,7 +214,7 @@ class SessionServer:
         return messages_of(answer.messages, self.clean)
 
     async def complete(self, prompt: str, argument: str, value: str) -> list[str]:
-        """What the value of a prompt's argument may go on to be; raises McpFailure."""
+        """Completions for the value of a prompt's argument; raises McpFailure."""
         from mcp_types import PromptReference
 
         ref = PromptReference(type="ref/prompt", name=prompt)
@@ -222,7 +222,7 @@ class SessionServer:
         return [self.clean(each) for each in answer.completion.values]
 
     async def _asked(self, what: str, request: "Callable[[Client], Awaitable[T]]", *, is_call: bool = False) -> T:
-        """The library's answer; a server that had forgotten us, and so did nothing, is asked once more."""
+        """The library's result; a server that had forgotten us, and so did nothing, gets the request again."""
         seconds = None if is_call else READ  # a call has a limit of its own
         for is_last in (False, True):
             connection = await self._connected()

@@ -1,4 +1,4 @@
-"""The MCP servers of a session as an agent's author uses them: `async with session.tools() as tools`."""
+"""The MCP servers of a session for agents' authors: `async with session.tools() as tools`."""
 
 import asyncio
 import contextlib
@@ -24,15 +24,15 @@ from .trust import ServerApprovals, ServerTrust, approvals_file
 log = logging.getLogger("dragoman")
 
 MAX_SERVERS = 32  # of one session
-PROGRESS_PAUSE = 0.25  # seconds between two things a client is told of one call's progress
-MAX_PROGRESS = 200  # characters of what a server says of it
+PROGRESS_PAUSE = 0.25  # seconds between two progress updates of one call
+MAX_PROGRESS = 200  # characters of a server's progress message
 
 
 class SessionTools:
     """The servers of one session.
 
     They are started or reached with the first `async with` and serve the session until it is closed; each further
-    `async with` learns what they changed.  `failures` says why each of the others cannot be used.
+    `async with` fetches their changes.  `failures` has the reason for each server that cannot be used.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class SessionTools:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """The servers stay for the session's later turns."""
+        """Do nothing: the servers stay for the session's later turns."""
 
     async def close(self) -> None:
-        """End every server; the session's end does."""
+        """End every server; the end of the session calls this."""
         await finish(self._close())
 
     async def _close(self) -> None:
@@ -86,7 +86,7 @@ class SessionTools:
             yield from server.tools
 
     def find(self, name: str) -> ToolInfo:
-        """A tool by its name, or by its server's and its own: `files/read`; raises McpFailure."""
+        """A tool by its name, or by its server's name and its own, `files/read`; raises McpFailure."""
         whole = [tool for tool in self if f"{tool.server}/{tool.name}" == name]
         found = whole or [tool for tool in self if tool.name == name]
         if len(found) == 1:
@@ -100,7 +100,7 @@ class SessionTools:
     async def call(
         self, turn: Turn, tool: ToolInfo | str, arguments: Mapping[str, object] | None = None, /
     ) -> ToolResult:
-        """Call a tool in the client's sight, once the user agrees; raises McpFailure when it fails or may not."""
+        """Call a tool, visible to the client, once the user agrees; raises McpFailure on failure or refusal."""
         info = self.find(tool) if isinstance(tool, str) else tool
         given = arguments or {}
         title = f"{info.server}: {info.title or info.name}"
@@ -112,7 +112,7 @@ class SessionTools:
             return result
 
     async def run(self, call: ToolRun, tool: ToolInfo, arguments: Mapping[str, object]) -> ToolResult:
-        """Call a tool that may be called; the client sees its progress in the title of the call."""
+        """Call a permitted tool; the client sees its progress in the title of the call."""
         told = _Progress(call, f"{tool.server}: {tool.title or tool.name}")
         result = await self._server(tool.server).call(tool.name, arguments, told)
         if told.has_changed:
@@ -130,7 +130,7 @@ class SessionTools:
         return [template for server in self.servers for template in await server.templates()]
 
     async def read(self, uri: str, *, server: str | None = None) -> list[s.EmbeddedResource]:
-        """Read a resource; without a server's name each is asked until one has it.  Raises McpFailure."""
+        """Read a resource; without a server's name, the first server that has it is used.  Raises McpFailure."""
         if server is not None:
             return await self._server(server).read(uri)
         why = McpFailure("the session has no MCP server that can be used")
@@ -158,7 +158,7 @@ class SessionTools:
         return await self._server(server).complete(prompt, argument, value)
 
     async def command(self, turn: Turn) -> list[s.ContentBlock] | None:
-        """What a slash command of a server stands for, to be answered instead; None if the prompt is none.
+        """The messages that a server's slash command stands for; None if the prompt is not such a command.
 
         Raises McpFailure for arguments that do not fit.
         """
@@ -175,7 +175,7 @@ class SessionTools:
     # What changes
 
     async def refresh(self) -> None:
-        """Learn what the servers say that they changed, and tell the client of slash commands that did."""
+        """Fetch the servers' changes, and send the client changed slash commands."""
         for server in self.servers:
             await server.refresh()
         commands = [command_of(prompt) for prompt in self.prompts()]
@@ -184,7 +184,7 @@ class SessionTools:
             await self._session.set_commands(self._session.commands)
 
     def _note_change(self, kind: str) -> None:
-        """Tools are learned when they are used again; slash commands at once, for the user sees them."""
+        """Fetch changed slash commands at once, because the user sees them; tools are fetched on their next use."""
         if kind == "prompts" and self._is_open:
             self._is_behind = True
             if self._following is None or self._following.done():
@@ -204,7 +204,7 @@ class SessionTools:
         return server
 
     async def _connected(self) -> list[SessionServer]:
-        """Reach the servers side by side; one that cannot be reached is told of and done without."""
+        """Reach the servers concurrently; one that cannot be reached is reported and left out."""
         configs = self._session.mcp_servers[:MAX_SERVERS]
         trying = [asyncio.create_task(self._reached(config)) for config in configs]
         try:
@@ -243,7 +243,7 @@ class SessionTools:
         return server
 
     async def _tell(self, name: str, why: str) -> None:
-        """Tell the user of a server that cannot be used, whatever their client can show."""
+        """Warn the user of a server that cannot be used, in whatever form the client can show."""
         self.failures[name] = why
         log.warning("%s", why)
         title = "An MCP server cannot be used"
@@ -253,7 +253,7 @@ class SessionTools:
 
 
 class _Progress:
-    """Tells the client how far a call is, not more often than anybody reads it."""
+    """Reports the progress of a call to the client, at a limited rate."""
 
     def __init__(self, call: ToolRun, title: str) -> None:
         self._call, self.title = call, title
@@ -267,5 +267,5 @@ class _Progress:
         if words == self._told or now < self._next:
             return
         self._told, self._next, self.has_changed = words, now + PROGRESS_PAUSE, True
-        with contextlib.suppress(Error):  # the turn may be over; the call shows what is the matter
+        with contextlib.suppress(Error):  # the turn may be over; the call shows the problem
             await self._call.update(title=f"{self.title} ({words})")

@@ -26,6 +26,7 @@ from ...host.permissions import Permissions, Rules, user_file, workspace_file
 from ...host.permissions.engine import Preset
 from ...host.permissions.questions import Question
 from ...lsp import REQUESTS, LanguageChange, LanguageFile, LanguageRequest, LanguageServer, LanguageServers
+from .answers import failure
 from .questions import ANSWER_TIMEOUT, AskingWork, followed
 
 INSTRUCTIONS = (
@@ -212,8 +213,7 @@ class LanguageBridge:
                 call.task.cancel()
                 raise
         except Error as exc:
-            told = types.TextContent(type="text", text=str(exc))
-            return types.CallToolResult(content=[told], is_error=True)
+            return failure(exc)
         if isinstance(found, types.InputRequiredResult):
             return found
         return types.CallToolResult(content=[types.TextContent(type="text", text=found)])

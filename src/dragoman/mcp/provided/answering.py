@@ -1,4 +1,4 @@
-"""Servers of this process, or started by it, that answer MCP requests which stand alone (MCP 2026-07-28)."""
+"""Answers single MCP requests (MCP 2026-07-28) by servers of this process or started by it."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from .running import Started
 
 MAX_OPEN = 64  # requests to a server
-Sources = Mapping[str, tuple[str, object]]  # the name of each server and what it is, by its id
+Sources = Mapping[str, tuple[str, object]]  # the name of each server and its source, by id
 
 
 class AnsweringServers:
-    """Each server starts with the first request to it, and again with the next one after it has ended."""
+    """The servers by id; each starts with the first request to it, and again after it has ended."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._running: dict[str, RunningServer] = {}
-        self._open: dict[str, set[str]] = {}  # requests that are being answered, by server
+        self._open: dict[str, set[str]] = {}  # requests in progress, by server
 
     async def close(self) -> None:
         """End every server."""
@@ -33,11 +33,11 @@ class AnsweringServers:
             await server.close()
 
     def tell(self, params: s.MessageMcpRequest, method: str, told: s.JsonObject) -> None:
-        """Tell the other side something about a request that is open."""
+        """Send the other side a message about an open request."""
         raise NotImplementedError
 
     async def answer(self, params: s.MessageMcpRequest) -> s.MessageMcpResponse:
-        """The answer of a server, its error too; raises RpcError for a request that reaches no server."""
+        """The answer of a server, even if it is an error; raises RpcError for a request that reaches no server."""
         self._source(params.server_id)
         active = self._open.setdefault(params.server_id, set())
         if params.request_id in active:

@@ -12,7 +12,7 @@ from .running import name_of
 
 
 class ExposedServers(AnsweringServers):
-    """What `Agent.mcp_servers` has, for one client; it reaches them in its sessions."""
+    """The servers in `Agent.mcp_servers`, for one client, which reaches them in its sessions."""
 
     def __init__(self, servers: Sequence[object], client: RemoteClient, sessions: Container[str]) -> None:
         super().__init__({name_of(source): (name_of(source), source) for source in servers})
@@ -20,11 +20,11 @@ class ExposedServers(AnsweringServers):
 
     @property
     def names(self) -> list[str]:
-        """The names that the client is told."""
+        """The names for the client."""
         return [*self._sources]
 
     def answers(self) -> dict[str, Method]:
-        """The request that is answered for the servers."""
+        """The handler of the requests to the servers."""
         return {MESSAGE: Method(MESSAGE, AgentMcpRequest, s.MessageMcpResponse, handler=self._message)}
 
     async def _message(self, params: AgentMcpRequest) -> s.MessageMcpResponse:
@@ -33,7 +33,7 @@ class ExposedServers(AnsweringServers):
         return await self.answer(params)
 
     def tell(self, params: s.MessageMcpRequest, method: str, told: s.JsonObject) -> None:
-        """Tell the client something about a request that is open."""
+        """Send the client a message about an open request."""
         assert isinstance(params, AgentMcpRequest)
         note = AgentMcpNotification(
             session_id=params.session_id,

@@ -1,4 +1,4 @@
-"""Connections of the first generation of MCP over ACP: a whole MCP session each, in which both sides ask."""
+"""Connections of the first generation of MCP over ACP: each is a whole MCP session with requests both ways."""
 
 import asyncio
 import contextlib
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from .running import LibraryServer
 
-MAX_QUESTIONS = 64  # of one server that are not answered yet
+MAX_QUESTIONS = 64  # unanswered requests of one server
 NO_ANSWER = -32603
-MAX_NOTES = 256  # of an agent that the server has not taken yet
+MAX_NOTES = 256  # notifications of an agent that the server has not taken yet
 
 
 class ProvidedConnection:
-    """One connection to a server of ours: the agent's requests in, the server's words out."""
+    """One connection to a server of ours: the agent's messages in, the server's messages out."""
 
     def __init__(self, server: "LibraryServer", agent: RemoteAgent, id: str) -> None:
         self.server = server
@@ -42,7 +42,7 @@ class ProvidedConnection:
         return self._owner.done()
 
     def note(self, method: str, params: Mapping[str, object] | None) -> None:
-        """Pass a notification of the agent's on soon; one that finds too many waiting is left out."""
+        """Pass on a notification of the agent soon; it is dropped if too many wait."""
         if len(self._notes) < MAX_NOTES:
             task = own(self._tell(method, params), "notification to an MCP server")
             self._notes.add(task)
@@ -132,7 +132,7 @@ class ProvidedConnection:
                     self._agent.mcp_notification(note)
 
     async def _question(self, message: "types.JSONRPCRequest") -> None:
-        """Ask the agent what the server wants to know."""
+        """Pass a server's request on to the agent."""
         import mcp_types as types
         from mcp.shared.message import SessionMessage
 

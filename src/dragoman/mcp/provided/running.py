@@ -1,4 +1,4 @@
-"""A server that a client offers, as long as it runs: each is held by a task of its own."""
+"""A running server that a client offers; a task of its own holds it."""
 
 import asyncio
 import contextlib
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from mcp.shared.direct_dispatcher import DirectDispatcher
 
     LibraryServer: TypeAlias = Server[Any]
-    Started: TypeAlias = tuple[LibraryServer, DirectDispatcher]  # and what speaks to it without a handshake
+    Started: TypeAlias = tuple[LibraryServer, DirectDispatcher]  # and a session with it without a handshake
 
 R = TypeVar("R", bound="types.Result")
 
 
 class RunningServer:
-    """A server that is started with its first use and ends with `close`, or by itself."""
+    """A server that starts with its first use and ends with `close` or by itself."""
 
     def __init__(self, source: object, name: str) -> None:
         self._source, self._name = source, name
@@ -37,7 +37,7 @@ class RunningServer:
         self._is_closed = False
 
     async def started(self) -> "Started":
-        """The library's server, and what speaks to it without a handshake; raises what kept it from starting."""
+        """The library's server and a session with it without a handshake; raises why it did not start."""
         async with self._starting:
             if self._owner is None or (self._owner.done() and not self._is_closed):
                 self._closing = asyncio.Event()
@@ -74,11 +74,11 @@ class RunningServer:
         finally:
             ready.cancel()
             if not ready.cancelled():
-                ready.exception()  # whether or not anybody waits for it
+                ready.exception()  # even if nobody waits for it
 
 
 async def _ignore(*_: object) -> dict[str, object]:
-    """What a server says of no request, or asks outside of one, is for nobody."""
+    """Ignore messages that belong to no request, and refuse requests outside of one."""
     return {}
 
 
@@ -92,7 +92,7 @@ async def _served(source: object, name: str, gone: asyncio.Event) -> "AsyncItera
 
 
 def lowlevel(source: object) -> "LibraryServer":
-    """The library's server behind an object of it; raises TypeError for anything else."""
+    """The library's low-level server of an object; raises TypeError for anything else."""
     from mcp.server import MCPServer
     from mcp.server.lowlevel import Server
 
@@ -110,7 +110,7 @@ def name_of(source: object) -> str:
 
 @contextlib.asynccontextmanager
 async def forwarding(config: s.McpServerStdio, gone: asyncio.Event) -> "AsyncIterator[LibraryServer]":
-    """A server that forwards to a process, which is started here."""
+    """A server that forwards to a process started here."""
     import mcp_types as types
     from mcp.client.client import Client
     from mcp.server.lowlevel import Server
@@ -158,14 +158,14 @@ async def forwarding(config: s.McpServerStdio, gone: asyncio.Event) -> "AsyncIte
 
 
 class CallingAgents:
-    """The agents whose calls a process works on: the newest one that can be asked answers its questions."""
+    """The agents whose calls a process works on; the newest one that can answer gets its questions."""
 
     def __init__(self) -> None:
         self._sessions: list[ServerSession] = []
 
     @contextlib.contextmanager
     def during(self, session: "ServerSession") -> Iterator[None]:
-        """A call is under way."""
+        """Note a running call."""
         self._sessions.append(session)
         try:
             yield

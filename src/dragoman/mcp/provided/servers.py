@@ -23,7 +23,7 @@ MESSAGE, NOTE, CONNECT, DISCONNECT = (
 
 
 class ProvidedServers(AnsweringServers):
-    """What `Client.mcp_servers` has, for one connection to an agent."""
+    """The servers in `Client.mcp_servers`, for one connection to an agent."""
 
     def __init__(self, servers: Sequence[object], agent: RemoteAgent) -> None:
         self._agent = agent
@@ -36,19 +36,19 @@ class ProvidedServers(AnsweringServers):
         self._opening = asyncio.Lock()
 
     def offered(self, capabilities: s.AgentCapabilities) -> list[s.McpServer]:
-        """The servers as a session is opened with them; raises NotOffered if the agent cannot reach one."""
+        """The servers in the form for opening a session; raises NotOffered if the agent cannot reach one."""
         found: list[s.McpServer] = list(self._passed_on)
         for id, (name, source) in self._sources.items():
             if capabilities.mcp_capabilities.acp:
                 found.append(s.McpServerAcp(name=name, server_id=id))
             elif isinstance(source, s.McpServerStdio):
-                found.append(source)  # which the agent starts itself
+                found.append(source)  # the agent starts it itself
             else:
                 raise NotOffered(f"the agent takes no MCP servers over ACP, so it cannot use {name!r}")
         return found
 
     def answers(self) -> tuple[dict[str, Method], dict[str, Method]]:
-        """The requests and notifications that are answered for the servers."""
+        """The handlers of the requests and notifications for the servers."""
         from msgspec.structs import replace
 
         requests = [(MESSAGE, self._message), (CONNECT, self._connect), (DISCONNECT, self._disconnect)]
@@ -70,7 +70,7 @@ class ProvidedServers(AnsweringServers):
             )
         )
 
-    # What an agent asks
+    # The agent's requests
 
     async def _message(self, params: AnyMcpRequest) -> object:
         if isinstance(params, s.ConnectionMcpRequest):

@@ -1,4 +1,4 @@
-"""A connection of the first generation of MCP over ACP, as an agent uses it: both sides ask and tell."""
+"""An agent's connection of the first generation of MCP over ACP, with requests both ways."""
 
 import asyncio
 import contextlib
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     ToLibrary: TypeAlias = MemoryObjectSendStream[SessionMessage]
 
-MAX_QUESTIONS = 64  # of the server that are not answered yet
+MAX_QUESTIONS = 64  # unanswered requests of the server
 NO_ANSWER = -32603
-LEAVING = 3.0  # seconds the client has to end a connection
+LEAVING = 3.0  # seconds that the client has to end a connection
 
 
 class OlderConnection:
@@ -65,7 +65,7 @@ class OlderConnection:
             )
 
     def answered(self, answer: "JSONRPCResponse | JSONRPCError") -> None:
-        """The library has answered a question of the server."""
+        """Pass on the library's answer to a request of the server."""
         question = self._questions.get(str(answer.id))
         if question is None or question.done():
             return
@@ -77,7 +77,7 @@ class OlderConnection:
     # From the server
 
     def heard(self, params: s.ConnectionMcpNotification) -> None:
-        """Pass a notification on to the library; one that it does not keep up with is left out."""
+        """Pass a notification on to the library; it is dropped if the library is too slow."""
         import anyio
         import mcp_types as types
         from mcp.shared.message import SessionMessage

@@ -1,4 +1,4 @@
-"""MCP through ACP: a server at the other end of the connection, spoken to with `mcp/message`."""
+"""MCP over ACP: a server at the other end of the connection, reached by `mcp/message`."""
 
 import asyncio
 import contextlib
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
     from .older_acp import ToLibrary
 
-WAITING = 64  # messages either way before their sender has to wait
+WAITING = 64  # messages in each direction before their sender has to wait
 NO_ANSWER = -32603
-REFUSED = (-32600, -32601, -32602)  # by a client that does not know requests without a connection
+REFUSED = (-32600, -32601, -32602)  # error codes of a client that may know only connections
 CANCELLED, DISCOVER = "notifications/cancelled", "server/discover"
 
 
 class McpCarrier(Protocol):
-    """What carries requests to servers: a client, or a session of an agent that offers servers."""
+    """Carries requests to servers: a client, or a session of an agent that offers servers."""
 
     mcp_hearers: dict[tuple[str, str], Callable[[s.MessageMcpNotification], None]]
 
     async def message_mcp(self, params: s.MessageMcpRequest) -> object:
-        """Send a request; gives the answer as it is on the wire."""
+        """Send a request; returns the encoded answer."""
 
 
 @contextlib.asynccontextmanager
 async def relayed(carrier: McpCarrier, server_id: str, older: RemoteClient | None = None) -> AsyncIterator[Streams]:
-    """The two streams the library speaks through; requests become requests of ours, and their ends as well.
+    """The library's two streams; its requests and cancellations become ours.
 
-    `older` is a client that may know connections only, as in the first generation of MCP over ACP: one is opened as
-    soon as it refuses a request that names none.
+    `older` is a client that may know only connections, as in the first generation of MCP over ACP: one is opened as
+    soon as it refuses a request without one.
     """
     import anyio
 
@@ -61,7 +61,7 @@ async def relayed(carrier: McpCarrier, server_id: str, older: RemoteClient | Non
 
 
 class _Relay:
-    """Passes messages of the library on, each request in a task of its own."""
+    """Passes on the library's messages, each request in a task of its own."""
 
     def __init__(
         self, carrier: McpCarrier, server_id: str, older: RemoteClient | None, to_library: "ToLibrary"
@@ -78,7 +78,7 @@ class _Relay:
             await self._line.close()
 
     async def run(self, from_library: "MemoryObjectReceiveStream[SessionMessage]", group: "TaskGroup") -> None:
-        """Pass everything on that the library says."""
+        """Pass on all messages of the library."""
         import anyio
         import mcp_types as types
 
@@ -103,7 +103,7 @@ class _Relay:
         from mcp.shared.message import SessionMessage
 
         try:
-            with scope, contextlib.suppress(anyio.BrokenResourceError):  # nobody listens any more
+            with scope, contextlib.suppress(anyio.BrokenResourceError):  # the reader is gone
                 await self._to_library.send(SessionMessage(await self._answered(request)))
         finally:
             self._under_way.pop(request.id, None)
@@ -119,7 +119,7 @@ class _Relay:
         return await self._line.ask(request)
 
     async def _connect(self, older: RemoteClient) -> bool:
-        """Open the connection; false where the client knows none either."""
+        """Open the connection; false if the client does not know connections either."""
         async with self._opening:
             if self._line is None:
                 with contextlib.suppress(Error):
@@ -128,7 +128,7 @@ class _Relay:
         return self._line is not None
 
     async def _alone(self, request: "JSONRPCRequest") -> "tuple[JSONRPCResponse | JSONRPCError, bool]":
-        """The answer to a request that names no connection, and whether the client may not know such requests."""
+        """The answer to a request without a connection, and whether the client may not know such requests."""
         import anyio
         from mcp.shared.message import SessionMessage
         from mcp_types import JSONRPCNotification
@@ -140,7 +140,7 @@ class _Relay:
         def hear(said: s.MessageMcpNotification) -> None:
             note = JSONRPCNotification(jsonrpc="2.0", method=said.method, params=dict(said.params or {}))
             with contextlib.suppress(anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                self._to_library.send_nowait(SessionMessage(note))  # progress that nobody keeps up with is left out
+                self._to_library.send_nowait(SessionMessage(note))  # progress is dropped if the reader is too slow
 
         self._carrier.mcp_hearers[self._server_id, asked.request_id] = hear
         try:
@@ -150,7 +150,7 @@ class _Relay:
 
 
 def _refused(id: int | str, why: str) -> "JSONRPCError":
-    """What the library takes for a method that is not there."""
+    """The library's error for an unknown method."""
     from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError
 
     return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=METHOD_NOT_FOUND, message=why))

@@ -1,4 +1,4 @@
-"""How each kind of MCP server is reached: the two streams the library speaks through."""
+"""The library's two streams for each kind of MCP server."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ class Loss:
         self.last_words: list[str] = []  # of a process
         self.requests = OpenRequests()  # to a process
         self.login: ServerLogin | None = None
-        self.refused = False  # the server knew nothing of it, so that it did nothing it was asked
+        self.refused = False  # the server had forgotten the connection and did nothing
 
     def set(self) -> None:
         self.event.set()
@@ -38,7 +38,7 @@ class Loss:
         return self.event.is_set()
 
     async def heed(self, response: Any) -> None:
-        """An HTTP answer: a server that has forgotten its session says 404."""
+        """Note an HTTP answer: 404 means that the server has forgotten its session."""
         if response.status_code == NOT_FOUND and SESSION in response.request.headers:
             self.refused = True
             self.set()
@@ -48,7 +48,7 @@ class Loss:
 async def streams(
     config: s.McpServer, session: AgentSession, loss: Loss, redactor: Redactor
 ) -> AsyncIterator[Streams]:
-    """A way to a server: a process of ours, an address, or the client itself; `loss` is told when it ends."""
+    """Connect to a server: a process of ours, an address, or the client itself; `loss` notes its end."""
     match config:
         case s.McpServerStdio(command=command, args=args, env=env):
             variables = {"PATH": search_path(), **{variable.name: variable.value for variable in env}}
@@ -105,14 +105,14 @@ async def streams(
 def _login(
     config: s.McpServerHttp | s.McpServerSse, session: AgentSession, redactor: Redactor
 ) -> ServerLogin | None:
-    """Who logs in at an address: nobody where a header does, nor in an agent of a gateway, far from the user."""
+    """The login at an address; None if a header authorizes, or in a gateway, far from the user's browser."""
     if os.environ.get(PUBLIC_ONLY) or any(each.name.lower() == "authorization" for each in config.headers):
         return None
     return ServerLogin(config.name, config.url, session, redactor)
 
 
 def _client_factory() -> Any:
-    """What makes the client of an address: in an agent that a gateway hosts, one for the public internet alone."""
+    """The factory of an address's HTTP client; for agents in a gateway, of one for the public internet only."""
     if os.environ.get(PUBLIC_ONLY):
         from .public import public_client
 
