@@ -72,10 +72,12 @@ async def test_a_handler_that_does_not_end_keeps_no_connection_from_ending(
                 with contextlib.suppress(asyncio.CancelledError):
                     await may_end.wait()
 
-    async with facing_agent(Stubborn) as hand:  # and waits until the connection has ended
-        hand.request(1, "_stay")
-        await begun.wait()
-    assert "the handler of _stay does not end" in caplog.text
-    assert not handlers[0].done()
-    may_end.set()
+    try:
+        async with facing_agent(Stubborn) as hand:  # and waits until the connection has ended
+            hand.request(1, "_stay")
+            await begun.wait()
+        assert "the handler of _stay does not end" in caplog.text
+        assert not handlers[0].done()
+    finally:
+        may_end.set()
     await asyncio.wait(handlers)

@@ -139,9 +139,8 @@ LIMITS: dict[str, Callable[[Path], Holds]] = {
     "host.calls:MAX_CALLS": lambda _: after_calls,
     "host.calls:MAX_BYTES": lambda _: lambda n: after_calls(1, n),
     "host.permissions.claims:MAX_OPTIONS": lambda _: lambda n: of_options(*((str(i), f"o{i}") for i in range(n))),
-    "host.permissions.claims:MAX_LABEL": lambda _: (
-        lambda n: of_options(("a", "x" * n)) and of_options(("x" * n, "b"))
-    ),
+    "host.permissions.claims:MAX_LABEL of a name": lambda _: lambda n: of_options(("a", "x" * n)),
+    "host.permissions.claims:MAX_LABEL of an id": lambda _: lambda n: of_options(("x" * n, "b")),
     "host.permissions.rules.rules:MAX_RULES": lambda path: lambda n: rules_of(path, RULE * n),
     "host.permissions.rules.rules:MAX_FILE": lambda path: lambda n: rules_of(path, "#" * n),
     "host.permissions.rules.patterns:MAX_PATTERN": lambda _: lambda n: complaint("a" * n) is None,
@@ -152,9 +151,10 @@ LIMITS: dict[str, Callable[[Path], Holds]] = {
     "host.permissions.scrutiny:MAX_VARIABLES": lambda _: (
         lambda n: possible(Execute(argv=("a",), cwd="/", env=tuple((f"v{i}", "") for i in range(n))))
     ),
-    "host.permissions.scrutiny:MAX_NAME": lambda _: (
-        lambda n: possible(McpTool(server="s" * n, tool="t")) and possible(McpTool(server="s", tool="t" * n))
+    "host.permissions.scrutiny:MAX_NAME of a server": lambda _: (
+        lambda n: possible(McpTool(server="s" * n, tool="t"))
     ),
+    "host.permissions.scrutiny:MAX_NAME of a tool": lambda _: lambda n: possible(McpTool(server="s", tool="t" * n)),
     "host.permissions.scrutiny:MAX_WORD": lambda _: lambda n: not is_too_long(["a" * (n - 1)], []),  # with its NUL
     "host.addresses:MAX_URL": lambda _: lambda n: possible(NetworkAccess(url="https://a.test/".ljust(n, "a"))),
 }
@@ -182,7 +182,7 @@ ELSEWHERE = {
 
 
 def limit(name: str) -> int:
-    module, _, constant = name.partition(":")
+    module, _, constant = name.partition(" ")[0].partition(":")
     return int(getattr(import_module(f"dragoman.{module}"), constant))
 
 

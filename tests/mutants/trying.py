@@ -20,8 +20,8 @@ from .copies import make_copy, put, python_of
 from .table import Row
 
 USUAL = 600.0  # seconds for the tests of one file as the tree is, however busy the machine
-LIMIT = 240.0  # seconds for one row
-HANGING = 120  # seconds after which pytest fails a test that hangs
+LIMIT = 150.0  # seconds for one row
+HANGING = 90  # seconds after which pytest fails a test that hangs
 PATIENCE = 60  # seconds that a test waits for an event, unless the row's tests are to fail for want of it
 SHORT_PATIENCE = 20
 
