@@ -81,3 +81,27 @@ async def test_a_handler_that_does_not_end_keeps_no_connection_from_ending(
     finally:
         may_end.set()
     await asyncio.wait(handlers)
+
+
+async def test_a_request_that_is_cancelled_twice_cleans_up_undisturbed() -> None:
+    begun, may_clean_up, cleaned_up = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    class Careful(Ponging):
+        @extension("_careful")
+        async def careful(self, params: Any) -> Any:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await may_clean_up.wait()
+                cleaned_up.set()
+
+    async with facing_agent(Careful) as hand:
+        hand.request(1, "_careful")
+        await begun.wait()
+        for _ in range(2):
+            hand.send(cancel_request(1))
+            assert await hand.ping() == []
+        may_clean_up.set()
+        assert (await hand.receive())["id"] == 1
+    assert cleaned_up.is_set()

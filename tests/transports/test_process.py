@@ -224,6 +224,14 @@ os._exit(3)
     assert STDERR_KEPT == 64 * 1024
 
 
+async def test_of_what_a_child_writes_to_stderr_only_the_end_is_kept() -> None:
+    transport = await spawn(python("import os\nfor _ in range(16): os.write(2, b'x' * 65536)\nos.write(2, b'end')"))
+    transport.listen(lambda frames: None, lambda: None)
+    await transport.why_ended()
+    assert transport._stderr.endswith(b"xend")
+    assert len(transport._stderr) == STDERR_KEPT
+
+
 async def test_what_a_child_writes_to_stderr_can_be_watched() -> None:
     seen: list[bytes] = []
     writes = "import os; os.write(2, b'one'); os.write(2, b'\\xfftwo')"
