@@ -34,6 +34,7 @@ MATRIX = {
     "_testy/about": f"{REFUSED} editor ok ok ok",  # any request of the agent's own
     # Of a prompt that is not there; an editor cancels no prompts of others.
     "_dragoman/queue/cancel": f"{REFUSED} editor -32600 -32602 -32602",
+    "_dragoman/mcp/message": f"{REFUSED} editor -32601 -32601 -32601",  # the agent has no servers
     "_dragoman/session/share": f"{REFUSED} admin admin ok ok",
     "session/fork": f"{REFUSED} admin admin owner ok",
     "session/prompt": f"{REFUSED} editor ok ok ok",  # the last, for it is answered after the turn before it
