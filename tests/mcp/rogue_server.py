@@ -83,6 +83,9 @@ def call(id: int, name: str) -> None:
         case "lie":
             send({"id": id, "result": {**text("{}"), "structuredContent": {"count": "many"}}})
         case "die":
+            if sys.argv[1:]:
+                with open(sys.argv[1], "a") as file:
+                    file.write("called\n")
             os._exit(3)
         case "learn":
             NAMES.append("learned")

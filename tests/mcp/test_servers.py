@@ -215,6 +215,16 @@ async def test_a_process_that_died_is_started_again_with_the_next_call(tmp_path:
         assert after != before and after.text.startswith("Hello from")
 
 
+async def test_a_call_that_may_have_had_an_effect_is_not_made_again(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    config = s.McpServerStdio(name="rogue", command=ROGUE.command, args=[*ROGUE.args, str(calls)], env=[])
+    async with reached(config, tmp_path) as server:
+        with pytest.raises(McpFailure):
+            await server.call("die", {})
+        await server.call("greet", {})
+    assert calls.read_text() == "called\n"
+
+
 async def test_a_process_that_dies_again_and_again_is_tried_after_a_pause(tmp_path: Path) -> None:
     async with reached(ROGUE, tmp_path) as server:
         reasons = []

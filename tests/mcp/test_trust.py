@@ -54,7 +54,10 @@ class Helper(Agent):
                         for block in (await tools.call(turn, word)).content:
                             await turn.say(block)
                     else:
-                        await turn.say((await tools.call(turn, word, {"name": "Ada"})).text)
+                        result = await tools.call(turn, word, {"name": "Ada"})
+                        await turn.say(result.text)
+                        if result.structured is not None:
+                            await turn.say(str(result.structured))
                 except McpFailure as exc:
                     await turn.say(str(exc))
 
