@@ -111,6 +111,13 @@ async def test_a_line_has_the_number_under_which_it_is_read(tmp_path: Path) -> N
     assert (found, read) == ("a:2: needle", "     2\tneedle")
 
 
+async def test_case_counts_unless_it_is_not_to(tmp_path: Path) -> None:
+    written(tmp_path, a="Needle\n")
+    without, exactly = await told(tmp_path, search("nEEDLE", ignore_case=True), search("nEEDLE"))
+    assert without == "a:1: Needle"
+    assert "a:1" not in exactly
+
+
 async def test_a_hit_in_text_that_is_no_text_is_told_without_the_line(tmp_path: Path) -> None:
     written(tmp_path, a_bin=b"\x00\x01needle\n", b_txt="needle")
     assert await told(tmp_path, search()) == ["a.bin: it matches, and is no text\nb.txt:1: needle"]
