@@ -12,9 +12,9 @@ from .values import Commands, seconds, terminal_size
 # The module and the description of each agent; only the served one is loaded.
 AGENTS = {
     "coder": ("coder", "Coder", "writes code with any language model"),
-    "claude": ("bridges.claude", "ClaudeAgent", "is Claude, by the program of claude-agent-sdk"),
+    "claude": ("bridges.claude", "ClaudeAgent", "runs Claude with the program of claude-agent-sdk"),
     "reviewer": ("reviewer", "Reviewer", "reviews code by rules and linters, without a language model"),
-    "pty": ("bridges.pty", "PtyAgent", "runs a program that does not speak ACP at a terminal, typed into and read"),
+    "pty": ("bridges.pty", "PtyAgent", "runs a program without ACP in a pseudo-terminal"),
     "echo": ("testing", "Echo", "repeats prompts"),
     "testy": ("testing", "Testy", "obeys scripted prompts"),
 }

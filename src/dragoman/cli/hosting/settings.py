@@ -135,7 +135,12 @@ WORKSPACE = (
         help="directory that sessions are confined to; may contain {principal}",
         told=".",
     ),
-    Setting(key="lend", choices=("host", "client"), default="host", help="whose files and terminals agents use"),
+    Setting(
+        key="lend",
+        choices=("host", "client"),
+        default="host",
+        help="lend agents the files and terminals of this host, or of the client",
+    ),
     Setting(key="permissions", choices=PRESETS, default=PRESETS[0], help="what agents may do without asking"),
     Setting(
         key="sandbox",
