@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test shuffled mutants programs lint types docs pictures packages bench torture clean
+.PHONY: run test shuffled mutants programs lint types docs snapshots pictures packages bench torture clean
 
 run: .venv/run
 	$(BIN)/dragoman demo --screen
@@ -40,8 +40,13 @@ docs: .venv/dev
 	$(BIN)/mkdocs build --strict
 	@echo "open build/site/index.html"
 
+# Writes anew what the views of the terminal screen look like; git diff shows what has become of them.
+snapshots: .venv/dev
+	REWRITE_SNAPSHOTS=1 $(BIN)/pytest -q tests/ui/tui/test_snapshots.py
+
 pictures: .venv/dev
 	$(BIN)/python scripts/pictures
+	$(BIN)/python scripts/screen_pictures.py
 
 packages: .venv/dev
 	PYTHON=$(BIN)/python scripts/packages

@@ -32,7 +32,7 @@ STARTING = {
     "coder/search/finding.py": "starts the process that searches, by `own_command`",
     "bridges/claude/program/command.py": "becomes the `claude` program for the user's terminal, and has it log out",
     "gateway/operations/init_process.py": "as process 1, goes on in a child and waits for orphans",
-    "ui/tui/writing/outside.py": "starts the user's own editor, and an agent's own login at the user's terminal",
+    "ui/tui/writing/outside.py": "starts the user's editor, an agent's login, and what knows the user's clipboard",
     "testing/command.py": "the terminal of tests",
     "testing/rogue/processes.py": "an agent that misbehaves leaves children behind",
     "testing/script.py": "prints from a child, by `python_command`",

@@ -79,7 +79,7 @@ def test_a_call_shows_the_place_it_works_on_with_its_range() -> None:
 
 def test_a_command_is_shown_to_the_letter_though_it_lies_in_the_sessions_directory(tmp_path: Path) -> None:
     screen, words = screen_and_words()
-    screen._calls.cwd = str(tmp_path)
+    screen._model.cwd = str(tmp_path)
     argv = (f"{tmp_path}/run", "a  b", "x" * 200)
     screen.question(about(Execute(argv=argv, cwd=str(tmp_path)), "s"), {})
     assert f"  {tmp_path}/run 'a  b' {'x' * 200}\n" in words.getvalue()

@@ -111,8 +111,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def chosen_agent(arguments: argparse.Namespace) -> "Launch | str":
     """The agent to run, with the headers for an agent at a URL, or an error as text."""
-    from msgspec.structs import replace
-
     from ..host.processes import find_agent
 
     agent = find_agent("coder" if arguments.agent is None else arguments.agent)
@@ -123,6 +121,13 @@ def chosen_agent(arguments: argparse.Namespace) -> "Launch | str":
         return f"{agent.name} is not installed; to install it: {agent.install}"
     if arguments.token_file and not agent.url:
         return "--token-file is for an agent that is reached at a URL"
+    return with_token(agent, arguments.token_file)
+
+
+def with_token(agent: "Launch", file: str | None = None) -> "Launch":
+    """The agent with the token for its URL, if it has a URL and no headers that say who the user is."""
+    from msgspec.structs import replace
+
     if agent.url and not any(name.lower() == "authorization" for name in agent.headers):
-        return replace(agent, headers={**agent.headers, **headers_for(agent.url, arguments.token_file)})
+        return replace(agent, headers={**agent.headers, **headers_for(agent.url, file)})
     return agent

@@ -56,6 +56,7 @@ async def test_escape_stops_a_turn_and_what_waits_is_kept(shop: Path) -> None:
         await driven.press("escape")
         await driven.settled()
         await driven.shows("■ cancelled", "send what waits (2)")
+        await driven.press("escape", "escape")  # which quits nothing
         await driven.press("enter")
         await driven.until(lambda: not driven.model.queue)
         await driven.settled()

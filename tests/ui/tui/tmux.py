@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from patience import PATIENCE
@@ -26,6 +26,7 @@ class Terminal:
         self._tmux("new-session", "-d", *size, "-c", str(cwd), f"env PS1='{PROMPT}' bash --norc --noprofile -i")
         self._tmux("set-option", "-g", "status", "off")
         self._tmux("set-option", "-g", "window-size", "manual")
+        self._tmux("set-option", "-g", "set-clipboard", "on")
         self.resize(columns, rows)
         self.shows(PROMPT.strip())
 
@@ -38,6 +39,11 @@ class Terminal:
     def text(self) -> str:
         """What is on the screen."""
         return self._tmux("capture-pane", "-p")
+
+    @property
+    def raw(self) -> str:
+        """The same with its colours."""
+        return self._tmux("capture-pane", "-p", "-e")
 
     def shows(self, *words: str) -> str:
         """Wait until all of these words are on the screen; gives the screen."""
@@ -83,6 +89,26 @@ class Terminal:
     def resize(self, columns: int, rows: int) -> None:
         """Have another size."""
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def resize_often(self, sizes: Sequence[tuple[int, int]]) -> None:
+        """Have many sizes, one after the other without a pause."""
+        orders = [["resize-window", "-x", str(columns), "-y", str(rows), ";"] for columns, rows in sizes]
+        self._tmux(*(word for order in orders for word in order))
+
+    def background(self, colour: str) -> None:
+        """Have a background of this colour, which programs are told that ask."""
+        self._tmux("set-option", "-g", "window-style", f"bg={colour}")
+
+    def copied(self) -> str:
+        """What a program has put into the clipboard."""
+        return self._tmux("show-buffer")
+
+    def rings(self) -> None:
+        """Wait until a program has rung the bell."""
+        end = time.monotonic() + PATIENCE
+        while self.setting("window_bell_flag") != "1":
+            assert time.monotonic() < end, f"no bell:\n{self.text}"
+            time.sleep(LOOK)
 
     def setting(self, name: str) -> str:
         """What tmux knows of the terminal, such as `alternate_on`, `cursor_flag`, `mouse_any_flag`, `pane_tty`."""

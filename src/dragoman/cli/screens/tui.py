@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...ui.driving.driver import DriveOptions
 
 INSTALL = "pip install 'dragoman[tui]'"
-THEMES = ("terminal", "dragoman-dark", "dragoman-light")
+THEMES = ("terminal", "dragoman", "dragoman-dark", "dragoman-light")
 
 
 def add_to(commands: Commands) -> None:
@@ -51,9 +51,12 @@ def run_tui(arguments: argparse.Namespace) -> int:
     options = _options(arguments)
     if isinstance(options, str):
         return complain(options)
+    from ...host.processes import find_agent
     from ...ui.tui.program import run
+    from ..run import with_token
 
-    run(options, is_agent_named=arguments.agent is not None, theme=arguments.theme)
+    is_named = arguments.agent is not None
+    run(options, is_agent_named=is_named, theme=arguments.theme, find=lambda name: with_token(find_agent(name)))
     return 0
 
 

@@ -146,7 +146,7 @@ class ConversationDriver:
         while True:
             try:
                 session_id = await self._latest() if options.latest else options.session
-                return await self._use(session_id)
+                return await self._use(session_id, is_continued=not self.model.id)  # a login is to be seen still
             except AuthRequired as exc:
                 await self.login.log_in(exc)
 

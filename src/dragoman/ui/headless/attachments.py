@@ -20,7 +20,7 @@ def attached(files: Iterable[Path], takes: s.PromptCapabilities) -> list[s.Conte
         try:
             blocks.append(_block(file.resolve(), takes))
         except OSError as exc:
-            raise WrongArgument(f"--file: {str(file)!r} cannot be read: {exc.strerror}") from exc
+            raise WrongArgument(f"the file {str(file)!r} cannot be read: {exc.strerror}") from exc
     return blocks
 
 

@@ -9,10 +9,11 @@ from ... import schema as s
 from ...foundation.columns import width
 from ...host.diffs import unified
 from ...host.permissions.subjects import command_in
-from ...transcript import UNFINISHED, ToolCallEntry, Transcript
+from ...transcript import UNFINISHED, ToolCallEntry
 from ..changes import counted, in_colours, numbered
 from ..legible import CommandLines, legible, one_line
 from ..model.agent_terminals import told_of
+from ..model.conversation import ConversationModel
 from .page import INDENT, Page
 from .wording import plain, where
 
@@ -37,11 +38,10 @@ class _Shown:
 
 
 class ToolCallLines:
-    """Shows the tool calls of a transcript; paths in `cwd`, the session's directory, are shortened."""
+    """Shows the tool calls of a conversation; paths in the session's directory are shortened."""
 
-    def __init__(self, page: Page, transcript: Transcript) -> None:
-        self._page, self._transcript = page, transcript
-        self.cwd = ""
+    def __init__(self, page: Page, model: ConversationModel) -> None:
+        self._page, self._model = page, model
         self._shown: dict[str, _Shown] = {}
         self._terminals: dict[str, tuple[str, CommandLines]] = {}
         self._printing: str | None = None  # the terminal with the latest shown output
@@ -51,7 +51,7 @@ class ToolCallLines:
 
     def allowed(self, call_id: str) -> None:
         """Show a call that was allowed without a question, because some agents send no update about it."""
-        for call in self._transcript.tool_calls:
+        for call in self._model.transcript.tool_calls:
             if call.id == call_id:
                 self._known(call_id).is_due = True
                 self._tool(call)
@@ -62,7 +62,7 @@ class ToolCallLines:
 
     def mark_diffs(self, call_id: str) -> None:
         """Note that a question has shown the changes of a call."""
-        for call in self._transcript.tool_calls:
+        for call in self._model.transcript.tool_calls:
             if call.id == call_id:
                 self._known(call_id).diffs.update(_diffs(call))
 
@@ -76,7 +76,7 @@ class ToolCallLines:
     def end(self) -> None:
         """Show the calls that were begun and will not be finished."""
         self._running.clear()
-        for call in self._transcript.tool_calls:
+        for call in self._model.transcript.tool_calls:
             shown = self._shown.get(call.id)
             if shown is None or (shown.is_denied and call.status == "pending"):
                 continue
@@ -106,7 +106,7 @@ class ToolCallLines:
         """Show an update of a call, and of a terminal that the agent runs for it."""
         told = list(told_of(event)) if isinstance(event, s.ToolCall | s.ToolCallUpdate) else []
         shown = self._known(call.id)
-        if told and (command := command_in(call.raw_input, call.kind, self.cwd)):
+        if told and (command := command_in(call.raw_input, call.kind, self._model.cwd)):
             shown.command = command.shown  # the terminal's output names it
         if told and not shown.line:
             self._tool(call, is_shown=True)
@@ -154,8 +154,8 @@ class ToolCallLines:
         location = next((each for each in call.locations if each.line is not None), None)
         if location is None:
             return ""
-        place = one_line(where(location, self.cwd))
-        path = one_line(where(s.ToolCallLocation(path=location.path), self.cwd))
+        place = one_line(where(location, self._model.cwd))
+        path = one_line(where(s.ToolCallLocation(path=location.path), self._model.cwd))
         said = path in title and str(location.line) in title.replace(path, "")  # for example as "line 3"
         if place in title or (said and place == f"{path}:{location.line}"):
             return ""
@@ -163,7 +163,7 @@ class ToolCallLines:
 
     def _show_command(self, call: ToolCallEntry) -> None:
         """Show the command of a call, unless its title or a terminal of ours names it."""
-        command = command_in(call.raw_input, call.kind, self.cwd)
+        command = command_in(call.raw_input, call.kind, self._model.cwd)
         has_terminal = any(isinstance(content, s.Terminal) for content in call.content)
         shown = self._known(call.id)
         if command is None or has_terminal or command.shown in (shown.command, call.title):
@@ -190,7 +190,7 @@ class ToolCallLines:
 
     def short(self, path: str) -> str:
         """A path, relative to the session's directory if it is in there."""
-        return path.removeprefix(f"{self.cwd}/") if self.cwd else path
+        return path.removeprefix(f"{self._model.cwd}/") if self._model.cwd else path
 
     def coloured(self, lines: Iterable[str]) -> Iterable[str]:
         """The lines of a diff, which are safe to show, in colours, and on a terminal with their numbers."""

@@ -19,8 +19,8 @@ from ..layout import both_ends, broken, flowing, wrapped
 from ..legible import legible, one_line
 from ..markdown import MarkdownStream
 from ..model.conversation import ConversationModel
-from ..model.events import PromptGiven, TurnOver, UpdateTold
-from ..model.parts import ShownEntry
+from ..model.events import DecisionTold, PromptGiven, SessionBegan, TurnOver, UpdateTold
+from ..model.parts import SettledQuestion, ShownEntry
 from ..output import complaint, marked
 from ..style import size_of
 from .calls import COLOURS, MARKS, ToolCallLines
@@ -42,11 +42,10 @@ class Screen(Page):
     def __init__(self, said: TextIO, aside: TextIO) -> None:
         super().__init__(said, aside)
         self._model = ConversationModel()
-        self._calls = ToolCallLines(self, self._model.transcript)
+        self._calls = ToolCallLines(self, self._model)
         self._plan_steps: Sequence[s.PlanEntry] = ()
         self._is_plan_written = True  # whether the written plan is up to date
-        self._resumable: str | None = None  # the session's id, if it can be continued later
-        self._agent = ""
+        self._is_resumable = False  # whether the session can be continued later
         self._seconds = 0  # seconds that the turn has run
         self._last_sign = 0  # the time of the last output
         self._starting: tuple[str, int] | None = None  # the starting agent, and seconds
@@ -61,13 +60,12 @@ class Screen(Page):
         self.draw()
 
     def began(self, agent: str, client: Client, session_id: str, cwd: str) -> None:
-        """Note the open session; from now on, paths in its directory are shortened."""
-        self._agent, self._starting = agent, None
+        """Note the open session, and what was recalled of it; from now on, its paths are shortened."""
+        self._starting = None
+        self._model.apply(SessionBegan(id=session_id, cwd=cwd, agent=agent, is_continued=True))
         self._model.apply(PromptGiven(id=TURN, prompt=()))
+        self._is_resumable = any(offered(client.agent_capabilities, name) for name in GOING_ON)
         self.draw()
-        self._calls.cwd = cwd
-        if any(offered(client.agent_capabilities, name) for name in GOING_ON):
-            self._resumable = session_id
 
     def working(self, seconds: int) -> None:
         """Note how long the turn has run."""
@@ -83,7 +81,9 @@ class Screen(Page):
         calls, plan = self._calls.live(), [] if self._is_plan_written else self._drawn_plan()
         parts = [calls, plan]
         if not plan and self._seconds - self._last_sign >= QUIET:  # a plan shows how long it has taken
-            parts.append([self.style(one_line(f"{self._agent} is working … {self._seconds} s", columns), "dim")])
+            parts.append(
+                [self.style(one_line(f"{self._model.agent} is working … {self._seconds} s", columns), "dim")]
+            )
         lines = [line for part in parts if part for line in ("", *part)]
         if self.topic in ("", "tool") and calls:
             lines = lines[1:]
@@ -102,15 +102,23 @@ class Screen(Page):
             self._calls.end()
             self._write_plan()
             return
-        for entry in self._model.apply(UpdateTold(update=event)).entries:
-            self._show_entry(entry, event)
+        self._show_entries(UpdateTold(update=event))
         self._state(event)
 
-    def _show_entry(self, entry: ShownEntry, event: s.SessionUpdate) -> None:
+    def _show_entries(self, event: UpdateTold | DecisionTold) -> None:
+        update = event.update if isinstance(event, UpdateTold) else None
+        for entry in self._model.apply(event).entries:
+            self._show_entry(entry, update)
+
+    def _show_entry(self, entry: ShownEntry, event: s.SessionUpdate | None) -> None:
         match entry:
+            case SettledQuestion(title=title, why=why):
+                first, *further = wrapped(f"✗ denied: {title} ({why})", self.columns - len(INDENT))
+                self.line("denied", self.style("✗", "red") + first[1:])
+                self.lines(f"{INDENT}{part}" for part in further)
             case Message(speaker="agent" | "thought") as message:
                 self.speak(message)
-            case ToolCallEntry() as call:
+            case ToolCallEntry() as call if event is not None:
                 self._calls.show(call, event)
             case PlanEntries(plan=plan) if plan is not None:
                 self._plan(plan)
@@ -187,10 +195,9 @@ class Screen(Page):
         if event["decision"] == "deny" and event["operation"] == "claim":
             self._calls.denied(str(event["tool_call"]))
         if event["decision"] == "deny" and not event.get("asked"):
-            words = f"✗ denied: {doing(event)} ({event['why']})"
-            first, *further = wrapped(words, self.columns - len(INDENT))
-            self.line("denied", self.style("✗", "red") + first[1:])
-            self.lines(f"{INDENT}{part}" for part in further)
+            call = str(event.get("tool_call") or "")
+            why = str(event["why"])
+            self._show_entries(DecisionTold(title=doing(event), allowed=False, why=why, tool_call_id=call))
         elif event["operation"] == "claim" and event["decision"] == "allow" and not event.get("asked"):
             self._calls.allowed(str(event["tool_call"]))
 
@@ -217,8 +224,8 @@ class Screen(Page):
             self.line("end", complaint(outcome.error))
         elif words := self._summary(outcome):
             self._remark("end", words)
-        if self._resumable and outcome.stop_reason:
-            again = f"to continue this session: --session {shlex.quote(one_line(self._resumable))}"
+        if self._is_resumable and outcome.stop_reason:
+            again = f"to continue this session: --session {shlex.quote(one_line(self._model.id))}"
             self._remark("end", again)
 
     # The rest
@@ -294,9 +301,12 @@ class Screen(Page):
     def _summary(self, outcome: RunOutcome) -> str:
         """The summary line at the end, for a person."""
         words = []
-        if self.is_terminal and self._agent and outcome.stop_reason:
+        if self.is_terminal and self._model.agent and outcome.stop_reason:
             calls = self._calls.count
-            words += [one_line(self._agent, 40), *([f"{calls} tool call{'s' * (calls != 1)}"] if calls else [])]
+            words += [
+                one_line(self._model.agent, 40),
+                *([f"{calls} tool call{'s' * (calls != 1)}"] if calls else []),
+            ]
             words += [f"{self._seconds} s"] if self._seconds else []
         if outcome.stop_reason not in (None, "end_turn"):
             words.append(one_line(outcome.stop_reason or "").replace("_", " "))

@@ -3,38 +3,45 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct, structs
 from textual import on, work
+from textual.actions import SkipAction
 from textual.app import App, ComposeResult, SystemCommand
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Static
+from textual.widgets import Input, Static, TextArea
 
 from ... import schema as s
+from ...host.processes import Launch, find_agent
 from ..driving.driver import DriveOptions
 from ..model import intents as i
 from ..model.export import as_document, file_name
+from .bindings import EVERYWHERE
 from .choosing.agents import choose_agent
 from .choosing.options import choose_model, choose_option
 from .choosing.picker import Item, Picker, TextPrompt
 from .choosing.sessions import choose_session
 from .choosing.texts import SessionTexts
 from .entries.attachments import AttachmentLine, OpenedPictures
+from .entries.command import CommandCard
 from .entries.diff import Layout
+from .entries.graphics import drawing
 from .help import HelpScreen
 from .layout import KeptLayout, KeptTab
+from .palette import palette_of
 from .pane import ConversationPane
-from .theme import DARK, LIGHT, TERMINAL, THEMES, colours
+from .terminal.driver import TerminalDriver
+from .terminal.keys import have_alt_digits
+from .terminal.traits import TerminalTraits
+from .theme import TERMINAL, THEMES, colours, theme_for
 from .words import line
 from .writing.completing import Completions
 from .writing.composer import PromptEditor
 from .writing.history import PromptHistory
-from .writing.outside import edited, run_here
-from .writing.terminal_keys import have_alt_digits
+from .writing.outside import NO_PICTURE, copied_picture, edited, run_here, show_drawing
 
 MARKS = {"idle": "", "working": " ●", "asking": " ?", "broken": " ✗"}
 LAYOUTS: tuple[Layout, ...] = ("auto", "unified", "split")
@@ -48,6 +55,8 @@ class TuiOptions(Struct, kw_only=True):
     theme: str = TERMINAL
     keys: dict[str, str] = {}
     tabs: list[DriveOptions] = []  # that are opened beside it
+    traits: TerminalTraits = TerminalTraits()
+    find: Callable[[str], Launch] = find_agent  # an agent by its name
 
 
 class DragomanApp(App[None]):
@@ -60,32 +69,16 @@ class DragomanApp(App[None]):
     #tabs { height: 1; padding: 0 1; background: $raised; display: none; }
     #tabs.several { display: block; }
     #panes { height: 1fr; }
+    OptionList:nocolor > .option-list--option-highlighted { text-style: bold underline; }
+    Checkbox:nocolor:focus > .toggle--label { text-style: bold underline; }
+    PlainInput:nocolor > .input--cursor, PromptEditor:nocolor .text-area--cursor { text-style: reverse; }
+    PlainInput:nocolor > .input--selection, PromptEditor:nocolor .text-area--selection { text-style: reverse; }
     """
-    BINDINGS = [
-        Binding("ctrl+q", "quit", "quit", show=False, priority=True, id="quit"),
-        Binding("ctrl+c", "copy_or_stop", "copy", show=False, id="copy"),
-        Binding("f1", "help", "help", show=False, priority=True, id="help"),
-        Binding("ctrl+o", "model", "model", show=False, priority=True, id="model"),
-        Binding("f2", "options", "options", show=False, priority=True, id="options"),
-        Binding("shift+tab", "next_mode", "mode", show=False, priority=True, id="next_mode"),
-        Binding("f3", "sessions", "sessions", show=False, priority=True, id="sessions"),
-        Binding("ctrl+t", "tabs", "tabs", show=False, priority=True, id="tabs"),
-        Binding("ctrl+n", "new_tab", "new tab", show=False, priority=True, id="new_tab"),
-        Binding("f4", "close_tab", "close tab", show=False, priority=True, id="close_tab"),
-        Binding("f6", "panel", "side panel", show=False, priority=True, id="panel"),
-        Binding("f7", "queue", "queue", show=False, priority=True, id="queue"),
-        Binding("f8", "diff_layout", "changes side by side", show=False, priority=True, id="diff_layout"),
-        Binding("ctrl+x", "drop_chip", "take off", show=False, id="drop_chip"),
-        Binding("ctrl+y", "copy_last", "copy the last message", show=False, id="copy_last"),
-        Binding("ctrl+r", "restart", "start again", show=False, id="restart"),
-        Binding("f5", "give_output", "give your command's output", show=False, priority=True, id="give_output"),
-        Binding("f9", "follow", "follow the agent", show=False, priority=True, id="follow"),
-        Binding("ctrl+z", "suspend_process", "to the shell", show=False, id="suspend"),
-        *(Binding(f"alt+{at + 1}", f"tab({at})", show=False, priority=True) for at in range(9)),
-    ]
+    BINDINGS = EVERYWHERE
 
     def __init__(self, options: TuiOptions) -> None:
-        super().__init__()
+        # Without colours no greys either, which the toolkit would choose for a theme of RGB colours.
+        super().__init__(driver_class=TerminalDriver, ansi_color=True if "NO_COLOR" in os.environ else None)
         self._options = options
         self._history = PromptHistory()
         self._tabs = Static(Content(""), id="tabs")
@@ -112,6 +105,7 @@ class DragomanApp(App[None]):
         for options in (self._options.first, *self._options.tabs):
             self.open_tab(options)
         self.show_tab(0)
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell has drawn over it
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._end)
 
@@ -168,7 +162,8 @@ class DragomanApp(App[None]):
         if not pane.model.turns and len(pane.model.entries) != pane.kept:
             pane.kept = len(pane.model.entries)
             SessionTexts().keep(pane.driver.name, pane.model)
-        if before != kind and kind in ("asking", "idle", "broken") and before in ("working", "asking"):
+        # A question may come before it was painted that the agent works.
+        if before != kind and (kind == "asking" or (kind != "working" and before in ("working", "asking"))):
             pane.has_news = pane is not self.pane
             if kind == "asking" or not self._has_focus:
                 self._call_person(f"{pane.driver.name}: {'asks you' if kind == 'asking' else 'is done'}")
@@ -209,7 +204,7 @@ class DragomanApp(App[None]):
     @work
     async def action_new_tab(self) -> None:
         """Choose an agent, and begin a conversation with it."""
-        if (launch := await choose_agent(self)) is not None:
+        if (launch := await choose_agent(self, self._options.find)) is not None:
             first = self.pane.driver.options
             self.open_tab(structs.replace(first, agent=launch, session=None, latest=False, is_again=False))
 
@@ -233,7 +228,10 @@ class DragomanApp(App[None]):
         await choose_option(self)
 
     def action_next_mode(self) -> None:
-        """Have the session in its next mode."""
+        """Have the session in its next mode; in a form go to the field before."""
+        if self.pane.has_class("asks"):
+            self.screen.focus_previous()
+            return
         model = self.pane.model
         modes = [mode.id for mode in model.modes.available_modes] if model.modes else []
         if modes:
@@ -309,14 +307,47 @@ class DragomanApp(App[None]):
 
     @on(AttachmentLine.OpenWanted)
     def _open_wanted(self, message: AttachmentLine.OpenWanted) -> None:
-        self.notify(self._pictures.open(message.block), markup=False)
+        if (drawn := drawing(message.block, self._options.traits.graphics)) is not None:
+            with self.suspend():
+                show_drawing(drawn)
+        else:
+            self.notify(self._pictures.open(message.block), markup=False)
+
+    @work
+    async def action_paste_picture(self) -> None:
+        """Have the picture go along that the person has copied."""
+        pane = self.pane
+        if (data := await asyncio.to_thread(copied_picture)) is not None:
+            pane.attach_picture(data)
+        else:
+            self.notify(NO_PICTURE, markup=False)
 
     def action_drop_chip(self) -> None:
         """Take off what was attached last."""
+        if self._has_own_selection:
+            raise SkipAction
         self.pane.drop_chip()
 
-    def action_copy_or_stop(self) -> None:
+    @property
+    def _has_own_selection(self) -> bool:
+        """Whether something is selected where the person writes."""
+        return isinstance(self.focused, TextArea | Input) and bool(self.focused.selected_text)
+
+    @property
+    def _types_into_command(self) -> bool:
+        """Whether keys go to a command of the person's own."""
+        return isinstance(self.focused, CommandCard) and not self.focused.view.is_over
+
+    def action_to_shell(self) -> None:
+        """Leave the terminal to the shell, until the person comes back."""
+        if self._types_into_command:
+            raise SkipAction
+        self.action_suspend_process()
+
+    def action_copy(self) -> None:
         """Copy what is selected."""
+        if self._has_own_selection or self._types_into_command:
+            raise SkipAction
         if selected := self.screen.get_selected_text():
             self.copy_to_clipboard(selected)
             self.notify("copied", markup=False, timeout=2)
@@ -347,31 +378,11 @@ class DragomanApp(App[None]):
 
     def action_theme(self, name: str) -> None:
         """Have other colours."""
-        self.theme = name
+        self.theme = theme_for(name, is_light=self._options.traits.is_light)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """What the palette offers."""
-        yield SystemCommand("Model", "Choose the model", self.action_model)
-        yield SystemCommand("Options", "Modes and options of the session", self.action_options)
-        yield SystemCommand("Sessions", "Go on with an earlier session", self.action_sessions)
-        yield SystemCommand("New conversation", "With any agent, in a new tab", self.action_new_tab)
-        yield SystemCommand("Rename session", "Give the session another title", self.action_rename)
-        yield SystemCommand("Fork session", "Go on in a copy of the session", self.action_fork)
-        yield SystemCommand(
-            "Export as Markdown", "Write the conversation to a file", lambda: self.action_export("md")
-        )
-        yield SystemCommand(
-            "Export as JSON", "Write the conversation to a file", lambda: self.action_export("json")
-        )
-        yield SystemCommand("Follow the agent", "Show the file that it is at", self.action_follow)
-        yield SystemCommand("Give output", "Of your last command, with the next prompt", self.action_give_output)
-        yield SystemCommand("Waiting prompts", "Edit or drop what waits", self.action_queue)
-        yield SystemCommand("Changes", "Unified, side by side, or as there is room", self.action_diff_layout)
-        yield SystemCommand("Copy last message", "To the clipboard", self.action_copy_last)
-        for name, words in ((TERMINAL, "of your terminal"), (DARK, "dark"), (LIGHT, "light")):
-            yield SystemCommand(f"Colours: {words}", f"The theme {name}", lambda name=name: self.action_theme(name))
-        yield SystemCommand("Keys", "Show every key", self.action_help)
-        yield SystemCommand("Quit", "Let go of all agents and leave", self.action_quit)
+        return palette_of(self)
 
     async def action_quit(self) -> None:
         """Let go of all agents, and leave."""

@@ -10,9 +10,10 @@ from textual.widgets import Static
 
 from ... import schema as s
 from ..model.conversation import ConversationModel
-from .words import line, lines, short
+from .words import line, lines, short, shown
 
 AROUND = 3  # lines above and below
+WIDEST = 200  # characters of a line
 MAX_FILE = 2 * 1024 * 1024  # bytes that are read to find the line
 
 
@@ -82,11 +83,7 @@ def _code(path: str, number: int) -> Sequence[Content]:
     for place in range(max(at - AROUND, 1), min(at + AROUND, len(rows)) + 1):
         style = "bold" if place == at else "$quiet"
         mark = "▸" if place == at else " "
-        found.append(
-            Content.assemble(
-                (f"{mark}{place:>6} │ ", "$quiet"), line(rows[place - 1].replace("\t", "    "), 200, style)
-            )
-        )
+        found.append(Content.assemble((f"{mark}{place:>6} │ ", "$quiet"), shown(rows[place - 1][:WIDEST], style)))
     return found
 
 

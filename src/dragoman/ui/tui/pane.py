@@ -1,6 +1,7 @@
 """One conversation on the screen: header, transcript, side panel, and the question or the input below."""
 
 import asyncio
+import base64
 import os
 from collections.abc import Sequence
 
@@ -36,6 +37,7 @@ from .writing.history import PromptHistory
 PROMPT = "\u276f "
 TAKEN = "jk"  # letters that the transcript takes
 MAX_OUTPUT = 64 * 1024  # characters of a command's output that go along
+PAGE = 10  # lines of a question
 NARROW = 100  # columns below which there is no side panel
 SOON = 1 / 30  # seconds in which changes are gathered before they are painted
 
@@ -154,6 +156,11 @@ class ConversationPane(Vertical):
             self._is_due = True
             self.set_timer(SOON, self._paint)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is told that is not painted yet."""
+        return self._is_due
+
     def _paint(self) -> None:
         """Paint what has changed since the last time."""
         self._is_due = False
@@ -251,8 +258,10 @@ class ConversationPane(Vertical):
             self.focus_input()
 
     def action_page(self, step: int) -> None:
-        """Scroll the transcript, wherever the keys go."""
-        if step < 0 and self.transcript.scroll_offset.y == 0:
+        """Scroll the question that is open, or else the transcript, wherever the keys go."""
+        if self.has_class("asks"):
+            self.questions.action_scroll_detail(step * PAGE)
+        elif step < 0 and self.transcript.scroll_offset.y == 0:
             self.transcript.action_to_beginning()
         elif step < 0:
             self.transcript.scroll_page_up(animate=False)
@@ -291,7 +300,7 @@ class ConversationPane(Vertical):
         how = f"signal {status.signal}" if status.signal else f"exit status {status.exit_code}"
         text = view.text[-MAX_OUTPUT:]
         self.attached.append(
-            s.TextContent(text=f"I ran this command:\n{view.command}\nIt printed ({how}):\n{text}")
+            s.TextContent(text=f"\n\nI ran this command:\n{view.command}\nIt printed ({how}):\n{text}")
         )
         self.draw_chips()
         self.composer.focus()
@@ -317,8 +326,19 @@ class ConversationPane(Vertical):
     def _pasted(self, message: PromptEditor.Pasted) -> None:
         """Have a long text as a chip instead of among the words."""
         message.stop()
-        self.attached.append(s.TextContent(text=message.text))
+        self.attached.append(
+            s.TextContent(text=f"\n\n{message.text}")
+        )  # apart from the words, where agents join them
         self.draw_chips()
+
+    def attach_picture(self, data: bytes) -> None:
+        """Have a picture go along, where the agent takes pictures."""
+        if self.driver.host.agent_capabilities.prompt_capabilities.image:
+            self.attached.append(s.ImageContent(data=base64.b64encode(data).decode(), mime_type="image/png"))
+            self.draw_chips()
+            self.composer.focus()
+        else:
+            self.driver.notice("this agent takes no pictures", "warning")
 
     def draw_chips(self) -> None:
         """Show what goes along with the prompt."""
@@ -349,7 +369,7 @@ class ConversationPane(Vertical):
 def _told(block: s.ContentBlock) -> str:
     match block:
         case s.TextContent(text=text):
-            return f"{text.rstrip().count(chr(10)) + 1} lines of text"
+            return f"{text.strip().count(chr(10)) + 1} lines of text"
         case s.ResourceLink(name=name):
             return name
         case s.ImageContent(mime_type=kind, data=data):

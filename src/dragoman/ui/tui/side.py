@@ -32,6 +32,9 @@ class SidePanel(VerticalScroll):
     def compose(self) -> "list[Static]":
         return [self._words]
 
+    def on_resize(self) -> None:
+        self.draw()
+
     def draw(self) -> None:
         """Draw all sections anew."""
         columns = max(self.size.width - 4, 20)

@@ -22,11 +22,13 @@ _COLOURS = {
 }
 _KINDS = ("dark", "light", "terminal")
 
-DARK, LIGHT, TERMINAL = "dragoman-dark", "dragoman-light", "terminal"
+DARK, LIGHT, TERMINAL, TERMINAL_LIGHT = "dragoman-dark", "dragoman-light", "terminal", "terminal-light"
+DRAGOMAN = "dragoman"  # the palette, dark or light as the terminal's background is
 
 
-def _theme(name: str, kind: str) -> Theme:
+def _theme(name: str, kind: str, *, dark: bool) -> Theme:
     by_role = colours(kind)
+    ansi = BUILTIN_THEMES["ansi-dark" if dark else "ansi-light"].variables if kind == "terminal" else {}
     return Theme(
         name=name,
         primary=by_role["moving"],
@@ -40,10 +42,10 @@ def _theme(name: str, kind: str) -> Theme:
         surface=by_role["ground"],
         panel=by_role["raised"],
         boost=by_role["raised"],
-        dark=kind != "light",
+        dark=dark,
         ansi=kind == "terminal",
         variables={
-            **(BUILTIN_THEMES["ansi-dark"].variables if kind == "terminal" else {}),
+            **ansi,
             **by_role,
             "border": by_role["line"],
             "border-blurred": by_role["line"],
@@ -64,4 +66,17 @@ def colours(kind: str = "dark") -> dict[str, str]:
     return {role: each[_KINDS.index(kind)] for role, each in _COLOURS.items()}
 
 
-THEMES = (_theme(TERMINAL, "terminal"), _theme(DARK, "dark"), _theme(LIGHT, "light"))
+def theme_for(wanted: str, *, is_light: bool) -> str:
+    """The theme that is meant by a name, on a terminal whose background is light or dark."""
+    if wanted == DRAGOMAN:
+        return LIGHT if is_light else DARK
+    return TERMINAL_LIGHT if wanted == TERMINAL and is_light else wanted
+
+
+THEMES = (
+    _theme(TERMINAL, "terminal", dark=True),
+    _theme(TERMINAL_LIGHT, "terminal", dark=False),
+    _theme(DARK, "dark", dark=True),
+    _theme(LIGHT, "light", dark=False),
+)
+NAMES = (TERMINAL, DRAGOMAN, DARK, LIGHT)  # that a person chooses from

@@ -1,8 +1,10 @@
 """The list of agents to begin a conversation with."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ....host.processes import Launch, broken_agents, find_agent, known_agents
+from ....errors import Error
+from ....host.processes import Launch, broken_agents, known_agents
 from .picker import Item, Picker
 
 if TYPE_CHECKING:
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 GROUPS = ("Installed", "Elsewhere", "Not installed", "Cannot be read")
 
 
-async def choose_agent(app: "DragomanApp") -> Launch | None:
+async def choose_agent(app: "DragomanApp", find: Callable[[str], Launch]) -> Launch | None:
     """Have the person choose an agent; what one of them lacks is told."""
     current = app.pane.driver.options.agent.name
     items = [_item(name, launch, name == current) for name, launch in known_agents().items()]
@@ -24,7 +26,11 @@ async def choose_agent(app: "DragomanApp") -> Launch | None:
     if item.group in GROUPS[2:]:
         app.notify(f"{item.words}: {item.more}", severity="warning", markup=False)
         return None
-    return find_agent(item.id)
+    try:
+        return find(item.id)
+    except Error as exc:
+        app.notify(str(exc), severity="error", markup=False)
+        return None
 
 
 def _item(name: str, launch: Launch, is_current: bool) -> Item:

@@ -17,6 +17,7 @@ from .... import schema as s
 from ...legible import one_line
 from ..plain_input import PlainInput
 from ..words import line, shown
+from .ticking import TickBox, TickList
 
 Value = s.ElicitationContentValue
 FORMATS = {
@@ -33,7 +34,7 @@ class FormFields(Vertical):
     DEFAULT_CSS = """
     FormFields { height: auto; width: 1fr; }
     FormFields > .label { margin-top: 1; width: 1fr; height: auto; }
-    FormFields > .wrong { color: $bad; width: 1fr; height: auto; }
+    FormFields > .wrong { color: $bad; width: 1fr; height: auto; display: none; }
     FormFields PlainInput, FormFields SelectionList { width: 1fr; max-width: 70; height: auto; max-height: 8; }
     FormFields PlainInput { border: none; border-left: outer $line; background: $raised; height: 1; }
     FormFields PlainInput:focus { border: none; border-left: outer $moving; }
@@ -103,6 +104,7 @@ class FormFields(Vertical):
             except ValueError as exc:
                 wrong.append(f"{getattr(schema, 'title', None) or name} {exc}")
         self._wrong.update(shown("\n".join(wrong)))
+        self._wrong.display = bool(wrong)
         if not wrong:
             self.post_message(self.Filled(content))
 
@@ -110,19 +112,19 @@ class FormFields(Vertical):
 def _field_for(schema: s.ElicitationPropertySchema) -> "Input | Checkbox | SelectionList[str]":
     match schema:
         case s.BooleanPropertySchema(default=default):
-            return Checkbox(Content("yes"), value=bool(default), compact=True)
+            return TickBox(Content("yes"), value=bool(default), compact=True)
         case s.StringPropertySchema() if choices := _choices(schema):
             return _OneOf(*(Selection(line(title, 60), value, value == schema.default) for value, title in choices))
         case s.MultiSelectPropertySchema(items=items, default=default):
             chosen = set(default or ())
-            return SelectionList(*(Selection(line(t, 60), v, v in chosen) for v, t in _items(items)))
+            return TickList(*(Selection(line(t, 60), v, v in chosen) for v, t in _items(items)))
         case s.StringPropertySchema() | s.NumberPropertySchema() | s.IntegerPropertySchema():
             default_text = "" if schema.default is None else one_line(str(schema.default))
             return PlainInput(default_text, placeholder=_hint(schema))
     return PlainInput()
 
 
-class _OneOf(SelectionList[str]):
+class _OneOf(TickList):
     """Choices of which one counts: choosing one takes back the other."""
 
     def on_selection_list_selection_toggled(self, message: SelectionList.SelectionToggled[str]) -> None:

@@ -41,8 +41,6 @@ class QuestionPanel(Vertical, can_focus=True):
         Binding("right_square_bracket,right", "turn_to(1)", "next question", show=False),
         Binding("up", "scroll_detail(-1)", "up", show=False),
         Binding("down", "scroll_detail(1)", "down", show=False),
-        Binding("pageup", "scroll_detail(-10)", "up", show=False),
-        Binding("pagedown", "scroll_detail(10)", "down", show=False),
     ]
 
     class QuestionAnswered(Message):
@@ -68,7 +66,7 @@ class QuestionPanel(Vertical, can_focus=True):
         self._current = ""  # the id of the question that is shown
         self._drawn: PendingQuestion | None = None
         self._keys: dict[str, QuestionChoice] = {}
-        self._quiet_since = 0.0
+        self.quiet_since = 0.0  # since when no question came up and no key was typed
         self.layout_kind: Layout = "auto"
 
     def compose(self) -> list[Widget]:
@@ -91,7 +89,7 @@ class QuestionPanel(Vertical, can_focus=True):
             self._drawn = None
             return
         if question != self._drawn:
-            self._drawn, self._quiet_since = question, time.monotonic()
+            self._drawn, self.quiet_since = question, time.monotonic()
             self._keys = keys_for(question.choices)
             self._scroll.remove_children()
             self._scroll.mount_all(self._detail(question))
@@ -162,13 +160,13 @@ class QuestionPanel(Vertical, can_focus=True):
 
     @property
     def _is_inert(self) -> bool:
-        return time.monotonic() - self._quiet_since < INERT
+        return time.monotonic() - self.quiet_since < INERT
 
     def on_key(self, event: events.Key) -> None:
         question = self.question
-        if question is None:
+        if question is None or question.form is not None:  # whose fields take keys; none of those sends it
             return
-        was_inert, self._quiet_since = self._is_inert, time.monotonic()
+        was_inert, self.quiet_since = self._is_inert, time.monotonic()
         if event.key in ("left", "right", "up", "down", "pageup", "pagedown", "escape", "tab", "shift+tab"):
             return
         if was_inert:
@@ -200,11 +198,11 @@ class QuestionPanel(Vertical, can_focus=True):
 
     def action_scroll_detail(self, rows: int) -> None:
         """Scroll what is decided."""
-        self._scroll.scroll_relative(y=rows, animate=False)
+        self._scroll.scroll_relative(y=rows, animate=False, immediate=True)
 
     def focus_question(self) -> None:
         """Take the keys: a form's first field, or none of the answers, which are inert as for a new question."""
-        self._quiet_since = time.monotonic()
+        self.quiet_since = time.monotonic()
         fields = self.query(FormFields)
         if fields:
             fields.first().focus_first()

@@ -42,7 +42,8 @@ class CommandCard(Folded):
 
     def __init__(self, entry: OwnCommand, model: ConversationModel) -> None:
         super().__init__()
-        self._entry, self._model = entry, model
+        self._entry = entry
+        self._span = model.span(entry)
         self._cells: TerminalCells | None = None
         self.view: TerminalView = model.terminals.views[entry.terminal_id]
 
@@ -54,7 +55,7 @@ class CommandCard(Folded):
 
     def draw(self) -> None:
         status = "failed" if self.view.is_failed else "completed" if self.view.is_over else "in_progress"
-        took = duration(self._model.span(self._entry).seconds)
+        took = duration(self._span.seconds)
         command = line(self._entry.command, MAX_COMMAND, "bold")
         parts = [Content.styled(f"{SIGNS[status]} ", COLOURS[status]), Content.styled("!", "$moving"), command]
         if took and self.view.is_over:

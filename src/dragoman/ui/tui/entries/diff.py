@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from textual.content import Content
@@ -22,6 +23,12 @@ MINUS = "\u2212"
 MAX_MARKED = 400  # characters of a line whose words are compared
 _WORDS = re.compile(r"\w+|\s+|.")
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+TAB = "⇥   "
+_BLANKS = {
+    "\t": TAB,
+    **{chr(code): f"\\u{{{code:x}}}" for code in (0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)},
+}
 
 Sign = Literal[" ", "+", "-", "~", "@"]
 Layout = Literal["unified", "split", "auto"]
@@ -269,8 +276,8 @@ def _note(row: DiffRow, digits: int) -> Content:
 
 def _pieces(row: DiffRow, room: int) -> Iterator[tuple[bool, Content]]:
     """The text of a row in pieces that fit, with its marks."""
-    text = legible(row.text).replace("\t", "    ")
-    marks = row.marks if text == row.text else ()
+    text, places = _written(row)
+    marks = [(places[start], places[end]) for start, end in row.marks] if places else ()
     at = 0
     for piece in broken(text, room):
         content = Content.styled(piece, _LOOKS[row.sign])
@@ -279,3 +286,17 @@ def _pieces(row: DiffRow, room: int) -> Iterator[tuple[bool, Content]]:
                 content = content.stylize("bold underline reverse", max(start - at, 0), min(end - at, len(piece)))
         yield at == 0, content
         at += len(piece)
+
+
+def _written(row: DiffRow) -> tuple[str, Sequence[int]]:
+    """The text of a row as it is shown, and where each character stands; nowhere, if some are written out.
+
+    In a line that comes or goes, blanks that look like others are seen: tabs, odd ones, those at the end.
+    """
+    if (text := legible(row.text)) != row.text:
+        return text.replace("\t", TAB), ()
+    if row.sign not in ("+", "-"):
+        return text.replace("\t", "    "), ()
+    end = len(text.rstrip(" "))
+    parts = [_BLANKS.get(char, char) if at < end else "·" for at, char in enumerate(text)]
+    return "".join(parts), [0, *accumulate(map(len, parts))]

@@ -53,12 +53,12 @@ def _told(entry: ShownEntry, span: Span) -> Content:
         case Compaction(status=status):
             took = duration(span.seconds)
             doing = COMPACTING.get(status, f"shortening the context: {status}")
-            error = line(f"  {entry.error}", 80, "$bad") if entry.error else Content("")
+            error = Content.assemble("  ", line(entry.error, 80, "$bad")) if entry.error else Content("")
             mark = Content.styled(SIGNS.get(status, "▸") + " ", COLOURS.get(status, "$quiet"))
             return Content.assemble(mark, line(doing, style="$quiet"), (f"  {took}", "$quiet"), error)
         case Subagent(title=title, session_id=id, state=state, description=description):
             status = "completed" if isinstance(state, s.IdleStateUpdate) else "in_progress"
-            about = line(f"  {description}", 80, "$quiet") if description else Content("")
+            about = Content.assemble("  ", line(description, 80, "$quiet")) if description else Content("")
             head = (f"{SIGNS[status]} ", COLOURS[status])
             return Content.assemble(head, ("Agent  ", "bold"), line(title or id, 80), about)
         case SessionNote(sender=sender, recipient=recipient):
@@ -75,7 +75,7 @@ def _settled(entry: SettledQuestion) -> Content:
     sign, colour = {True: ("✓", "$good"), False: ("✗", "$bad"), None: ("·", "$quiet")}[entry.allowed]
     answer = entry.answer or ("denied" if entry.allowed is False else "withdrawn")
     words = entry.title.rstrip("?") if not entry.text else f"{entry.title} {entry.text.partition(chr(10))[0]}"
-    why = line(f"  ({entry.why})", 80, "$quiet") if entry.why else Content("")
+    why = Content.assemble("  ", line(f"({entry.why})", 80, "$quiet")) if entry.why else Content("")
     return Content.assemble(
         (f"{sign} ", colour), line(answer, 40, colour), ("  ", ""), line(words, 90, "$quiet"), why
     )

@@ -39,8 +39,10 @@ class ToolCard(Folded):
     def __init__(self, call: ToolCallEntry, model: ConversationModel, layout_kind: Layout) -> None:
         super().__init__()
         self.call, self._model, self._layout = call, model, layout_kind
+        self._span = model.span(call)
         self._drawn: object = None  # what the body was made of
         self._cells: list[TerminalCells] = []
+        self._columns = 80  # until it is known how many there are
 
     def on_mount(self) -> None:
         self.draw()
@@ -61,18 +63,26 @@ class ToolCard(Folded):
         if self.is_open:
             self._draw_body()
 
+    def on_resize(self) -> None:
+        if self.size.width != self._columns:
+            self._columns = self.size.width
+            self.head.update(self._line())
+
     def _line(self) -> Content:
-        call = self.call
+        """Its one line: the verb, the thing, the figures at the right; what is opened by hand is named whole."""
+        call, figures = self.call, Content("  ").join(self._figures())
         sign, colour = SIGNS[call.status], COLOURS[call.status]
         verb = VERBS.get(call.kind, "Tool")
+        left = Content.assemble((f"{sign} ", colour), (verb.ljust(7), "bold"))
         title = call.title or call.name or call.kind
         title = title[len(verb) :].strip() if title.lower().startswith(f"{verb.lower()} ") else title
+        room = max(self._columns - left.cell_length - figures.cell_length - 2, 12)
+        left += line(title, None if self._by_hand and self.is_open else room)
         place = next((where(each, self._model.cwd) for each in call.locations), "")
-        parts = [Content.styled(f"{sign} ", colour), Content.styled(verb.ljust(7), "bold"), line(title, 100)]
         if place and place not in title and (name := place.partition(":")[0]) and name not in title:
-            parts.append(line(f"  {place}", 60, "$quiet"))
-        parts += [Content.assemble("  ", each) for each in self._figures()]
-        return Content.assemble(*parts)
+            told = Content.assemble("  ", line(place, 60, "$quiet"))
+            left += told if left.cell_length + told.cell_length + figures.cell_length < self._columns else ""
+        return Content.assemble(left, " " * max(self._columns - left.cell_length - figures.cell_length, 2), figures)
 
     def _figures(self) -> list[Content]:
         """Figures of a call: lines that come and go, how it ended, how long it took."""
@@ -83,7 +93,7 @@ class ToolCard(Folded):
         ]
         if self.call.status in ("failed", "cancelled"):
             found.append(Content.styled(self.call.status, COLOURS[self.call.status]))
-        if self.call.status not in UNFINISHED and (took := duration(self._model.span(self.call).seconds)):
+        if self.call.status not in UNFINISHED and (took := duration(self._span.seconds)):
             found.append(Content.styled(took, "$quiet"))
         return found
 
@@ -105,7 +115,7 @@ class ToolCard(Folded):
     def _draw_body(self) -> None:
         terminals = self.terminals()
         state = (list(self.call.content), self.call.raw_input, self.call.raw_output, self._by_hand, len(terminals))
-        if state == self._drawn:
+        if state == self._drawn or not self.body.is_attached:
             return
         self._drawn = state
         self._cells = [TerminalCells(view, is_whole=self._by_hand) for view in terminals]

@@ -34,8 +34,8 @@ class PromptEditor(TextArea):
     """The editor of prompts; it says what the person wants done with what they wrote."""
 
     DEFAULT_CSS = f"""
-    PromptEditor {{ height: auto; max-height: {MAX_LINES + 2}; min-height: 1; width: 1fr; border: none;
-        padding: 0 1; background: $ground; color: $words; }}
+    PromptEditor {{ height: auto; max-height: {MAX_LINES + 2}; min-height: 1; min-width: 4; width: 1fr;
+        border: none; padding: 0 1; background: $ground; color: $words; }}
     PromptEditor:focus {{ border: none; }}
     """
     # Keys are obeyed where they are read, and not as bindings: those would overtake letters that were typed before.

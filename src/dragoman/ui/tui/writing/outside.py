@@ -1,4 +1,4 @@
-"""The person's own programs, which take the terminal for a while: their editor, and an agent's login."""
+"""The person's own programs, terminal and clipboard: an editor or a login takes the screen for a while."""
 
 import os
 import shlex
@@ -6,6 +6,19 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 
+from ....foundation.programs import find_program
+from ....foundation.unix import termios, tty
+
+# What gives the picture on the clipboard of a desktop, and the variable that such a desktop sets.
+CLIPBOARDS = (
+    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
+    ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
+    ("", ("pngpaste", "-")),
+)
+NO_PICTURE = "no picture is copied here; wl-paste, xclip or pngpaste has to be installed to look for one"
+PNG = b"\x89PNG\r\n\x1a\n"
+MAX_PICTURE = 5 * 1024 * 1024  # bytes
+CLIPBOARD_PATIENCE = 5.0  # seconds in which a desktop answers
 MAX_TEXT = 1024 * 1024  # characters that are read back
 
 
@@ -28,3 +41,35 @@ def run_here(command: Sequence[str], environment: Mapping[str, str]) -> int:
         return subprocess.run(command, env=environment, check=False).returncode
     except OSError:
         return 127
+
+
+def copied_picture() -> bytes | None:
+    """The picture that the person has copied on their desktop; None where there is none."""
+    for variable, (program, *words) in CLIPBOARDS:
+        if (variable and not os.environ.get(variable)) or (found := find_program(program)) is None:
+            continue
+        try:
+            done = subprocess.run(
+                [found, *words], capture_output=True, stdin=subprocess.DEVNULL, timeout=CLIPBOARD_PATIENCE
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.stdout.startswith(PNG) and len(done.stdout) <= MAX_PICTURE:
+            return done.stdout
+    return None
+
+
+def show_drawing(drawn: bytes) -> None:
+    """Show a picture, in the sequences of this terminal, until the person presses a key."""
+    there = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(there, "r+b", buffering=0) as terminal:
+        before = termios.tcgetattr(there)
+        try:
+            tty.setcbreak(there)
+            for part in (b"\x1b[2J\x1b[H", drawn, b"\r\n\r\nany key closes it"):
+                while part:
+                    part = part[terminal.write(part) or 0 :]
+            terminal.read(1)
+        finally:
+            terminal.write(b"\x1b_Ga=d,q=2\x1b\\\x1b[2J\x1b[H")  # the first takes pictures of kitty away
+            termios.tcsetattr(there, termios.TCSAFLUSH, before)
