@@ -14,7 +14,7 @@ from driven import Driven, screen
 from leftovers import children
 from patience import PATIENCE
 from recorded import draw, painted, recorded
-from test_reading import NAMED
+from test_shown import NAMED
 
 from dragoman.cli.run import with_token
 from dragoman.host.processes import Launch, find_agent

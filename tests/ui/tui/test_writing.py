@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from driven import Driven, screen
 from recorded import recorded
-from test_reading import RED
+from test_shown import RED
 from textual.binding import Binding
 from textual.events import AppBlur, AppFocus, Paste
 from views import began
