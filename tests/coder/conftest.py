@@ -27,6 +27,7 @@ async def collected(nothing_left: None) -> AsyncIterator[None]:
     yield
     for _ in range(10):  # what is closed may let go of what is to be closed next
         gc.collect()
+        await asyncio.sleep(0)  # until the tasks are made
         if not (left := asyncio.all_tasks() - {asyncio.current_task()}):
             break
         await asyncio.wait(left, timeout=5)
