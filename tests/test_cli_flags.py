@@ -44,7 +44,7 @@ def run(started: list[Started], patch: pytest.MonkeyPatch) -> None:
 
 
 def tui(started: list[Started], patch: pytest.MonkeyPatch) -> None:
-    def record(options: Any, *, is_agent_named: bool, theme: str | None) -> None:
+    def record(options: Any, *, is_agent_named: bool, theme: str | None, find: object) -> None:
         others = {"agent": launched(options.agent), "is_agent_named": is_agent_named, "theme": theme}
         started.append(of_struct(options) | others)
 
