@@ -91,6 +91,7 @@ class Driven:
 
     async def type(self, text: str) -> None:
         """Write something into the input and send it."""
+        await self.until(lambda: self.app.focused is self.pane.composer)
         self.pane.composer.write(text)
         await self.press("enter")
 

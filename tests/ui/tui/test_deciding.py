@@ -53,7 +53,7 @@ async def test_a_question_of_many_lines_is_scrolled_and_its_answers_stay_in_sigh
         await driven.asked()
         await driven.shows("echo 0", "y Allow once", "n Deny")
         assert "echo 99" not in driven.text
-        for _ in range(10):
+        for _ in range(30):  # more than there are pages
             await driven.press("pagedown")
         await driven.shows("echo 99", "y Allow once", "n Deny")
         await driven.asked()
@@ -155,7 +155,7 @@ async def test_the_coder_changes_a_file_once_the_person_has_seen_the_change(shop
         await driven.asked()
         await driven.shows("I look first.", "? Read a file?", "prices.py", "n Deny")
         await driven.press("s")
-        await driven.until(lambda: not driven.model.questions)
+        await driven.shows("✓ Allow exactly this in this session")
         await driven.asked()
         await driven.shows("? ", "prices.py", "0.2}", "0.19}", "n Reject")
         assert (shop / "prices.py").read_text() == 'RATES = {"standard": 0.2}\n'
