@@ -71,9 +71,9 @@ class ConversationDriver:
     # The connection to the agent
 
     async def run(self) -> None:
-        """Reach the agent and serve the session until the connection ends; failures are shown, not raised.
+        """Connect to the agent and serve the session until the connection ends; failures are shown, not raised.
 
-        A broken connection to a remote agent is restored until the user leaves.
+        A broken connection to a remote agent is restored until the user quits.
         """
         pause, since = FIRST_PAUSE, time.monotonic()
         self.tell(e.LinkTold(link=Link(kind="starting", since=since)))
@@ -146,7 +146,7 @@ class ConversationDriver:
         while True:
             try:
                 session_id = await self._latest() if options.latest else options.session
-                return await self._use(session_id, is_continued=not self.model.id)  # a login is to be seen still
+                return await self._use(session_id, is_continued=not self.model.id)  # a login stays visible
             except AuthRequired as exc:
                 await self.login.log_in(exc)
 
@@ -159,7 +159,7 @@ class ConversationDriver:
     async def _use(self, session_id: str | None, *, is_continued: bool = False) -> None:
         """Open this session or a new one; the agent replays its history if it can.
 
-        With `is_continued`, the screen keeps what it shows.
+        With `is_continued`, the screen keeps its content.
         """
         host, options, cwd = self.host, self.options, self.options.cwd
         began = time.monotonic()
@@ -220,7 +220,7 @@ class ConversationDriver:
         return self.session is not None and bool(offered(self.host.agent_capabilities, capability))
 
     async def go_to(self, session_id: str | None) -> None:
-        """Leave this session and open another or a new one."""
+        """Leave this session and open another one, or a new one if `session_id` is None."""
         if self.model.turns:
             raise Error("a turn runs; stop it first, or open the other session in a new tab")
         await self._use(session_id)

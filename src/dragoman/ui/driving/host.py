@@ -21,7 +21,7 @@ from ..model import events as e
 from ..model.intents import AnswerQuestion
 from ..model.parts import Participant, PendingQuestion, QuestionChoice
 
-ARMING = 0.4  # seconds before a yes counts, whatever the screen does
+ARMING = 0.4  # seconds before an approval counts, independent of the screen
 OWN = "the user's own commands"  # the session of commands that do not concern the agent
 MOST_PEOPLE = 100  # people at one session
 MAX_FORM = 8000  # characters of a form's message
@@ -30,7 +30,7 @@ Tell = Callable[[e.ModelEvent], object]
 
 
 class PersonPresent(msgspec.Struct):
-    """Somebody who has a session open at a gateway."""
+    """A user who has a session open at a gateway."""
 
     principal: str
     role: str = ""
@@ -38,7 +38,7 @@ class PersonPresent(msgspec.Struct):
 
 
 class Presence(msgspec.Struct):
-    """A gateway's notification about the people who have a session open."""
+    """A gateway's notification about the users who have a session open."""
 
     people: list[PersonPresent] = []
 
@@ -62,7 +62,7 @@ class ScreenHost(Host):
         self._following: set[asyncio.Task[None]] = set()
 
     def capabilities(self) -> s.ClientCapabilities:
-        """The capabilities of a host, and a login at the user's terminal."""
+        """The capabilities of a host, plus a login at the user's terminal."""
         return msgspec.structs.replace(super().capabilities(), auth=s.AuthCapabilities(terminal=True))
 
     # Questions
@@ -104,14 +104,14 @@ class ScreenHost(Host):
         return (await self.put(pending, lambda _: "No answer, so no")).choice
 
     async def request_permission(self, params: s.RequestPermissionRequest) -> s.RequestPermissionResponse:
-        """Apply the tool call of a permission request, which may be new; then answer like a host."""
+        """Show the tool call of a permission request, which may be new; then answer as `Host` does."""
         if not self.is_cancelled(params.session_id):
             fields = {name: getattr(params.tool_call, name) for name in params.tool_call.__struct_fields__}
             self._tell(e.UpdateTold(update=s.ToolCallUpdated(**fields), at=time.monotonic()))
         return await super().request_permission(params)
 
     async def fill_form(self, form: s.FormElicitation) -> Mapping[str, s.ElicitationContentValue] | None:
-        """Put a form."""
+        """Show a form and return the user's values; None if the user declined."""
         words = visible(form.message, limit=MAX_FORM, lines=True)
         pending = PendingQuestion(
             id="", kind="form", title="The agent asks", text=words, form=form.requested_schema, is_claim=True
@@ -137,7 +137,7 @@ class ScreenHost(Host):
         return (await self.put(pending, lambda _: "not opened")).choice == "open"
 
     def decided(self, event: Mapping[str, object]) -> None:
-        """Report an operation that was denied without a question; everything else is visible anyway."""
+        """Report an operation that was denied without a question; the screen shows everything else anyway."""
         if event.get("decision") == "deny" and not event.get("asked"):
             call = str(event.get("tool_call") or "")
             told = e.DecisionTold(
@@ -147,7 +147,7 @@ class ScreenHost(Host):
 
     @extension("_dragoman/presence")
     def presence(self, told: Presence) -> None:
-        """Note who has the session open."""
+        """Report who has the session open."""
         people = [
             Participant(
                 name=each.principal, role=each.role, client=f"{each.seats} clients" if each.seats > 1 else ""
@@ -177,12 +177,12 @@ class ScreenHost(Host):
             self._tell(e.TerminalOver(id=terminal.id, status=terminal.status, at=time.monotonic()))
 
     async def run_own(self, command: str, cwd: str) -> Terminal:
-        """Run a user's command in their shell, in a terminal that they can type into."""
+        """Run a command in the user's shell, in a terminal that the user can type into."""
         operation = execution(SHELL, ["-c", command], cwd=cwd, interactive=True)
         terminal = await self.terminals.create(OWN, operation, size=Size(80, 24))
         self.terminal_started(terminal)
         return terminal
 
     def own_terminal(self, id: str) -> Terminal | None:
-        """A terminal that the user types into, while its command runs."""
+        """The terminal of a user's command; None if the command has ended."""
         return next((each for each in self.terminals.of(OWN) if each.id == id and each.status is None), None)

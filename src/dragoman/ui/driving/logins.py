@@ -19,7 +19,7 @@ class AgentLogin:
         self.run_here: RunHere | None = None  # None if the screen cannot lend its terminal
 
     async def log_in(self, wanted: AuthRequired) -> None:
-        """Let the user choose a method and log in; raises `wanted` if they cannot or will not."""
+        """Let the user choose a method and log in; raises `wanted` if there is no method or the user declines."""
         agent, offers = self._host.launch, [way for way in self._host.auth_methods if not isinstance(way, s.Raw)]
         is_near = self.run_here is not None and not agent.url
         ways = {way.id: way for way in offers if is_near or not isinstance(way, s.AuthMethodTerminal)}

@@ -1,4 +1,4 @@
-"""The program: conversations in tabs, the lists to choose from, and the keys that hold everywhere."""
+"""The application: conversations in tabs, lists to choose from, and the keys that work everywhere."""
 
 import asyncio
 import os
@@ -49,18 +49,18 @@ MAX_TABS = 16
 
 
 class TuiOptions(Struct, kw_only=True):
-    """How the program was started."""
+    """The options that the program starts with."""
 
     first: DriveOptions
     theme: str = TERMINAL
     keys: dict[str, str] = {}
-    tabs: list[DriveOptions] = []  # that are opened beside it
+    tabs: list[DriveOptions] = []  # further conversations to open
     traits: TerminalTraits = TerminalTraits()
-    find: Callable[[str], Launch] = find_agent  # an agent by its name
+    find: Callable[[str], Launch] = find_agent  # returns an agent by its name
 
 
 class DragomanApp(App[None]):
-    """Conversations with agents."""
+    """Shows conversations with agents in tabs."""
 
     TITLE = "dragoman"
     ENABLE_COMMAND_PALETTE = True
@@ -77,7 +77,7 @@ class DragomanApp(App[None]):
     BINDINGS = EVERYWHERE
 
     def __init__(self, options: TuiOptions) -> None:
-        # Without colours no greys either, which the toolkit would choose for a theme of RGB colours.
+        # With NO_COLOR but without `ansi_color`, the toolkit would draw a theme of RGB colours in greys.
         super().__init__(driver_class=TerminalDriver, ansi_color=True if "NO_COLOR" in os.environ else None)
         self._options = options
         self._history = PromptHistory()
@@ -94,7 +94,7 @@ class DragomanApp(App[None]):
         have_alt_digits()
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """The colours of our roles, in themes that are not ours."""
+        """The colours of our roles, for themes that do not define them."""
         return colours()
 
     def compose(self) -> ComposeResult:
@@ -105,12 +105,12 @@ class DragomanApp(App[None]):
         for options in (self._options.first, *self._options.tabs):
             self.open_tab(options)
         self.show_tab(0)
-        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell has drawn over it
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell used the screen
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._end)
 
     def _end(self) -> None:
-        """Somebody ends the program, or its terminal is gone: leave as the person would."""
+        """Quit as the user would: the program received a signal or lost its terminal."""
         self.run_worker(self.action_quit(), exclusive=True, group="quit")
 
     def on_unmount(self) -> None:
@@ -118,7 +118,7 @@ class DragomanApp(App[None]):
 
     @property
     def pane(self) -> ConversationPane:
-        """The conversation that is shown."""
+        """The conversation on the screen."""
         return self.panes[self._at]
 
     # Tabs
@@ -162,7 +162,7 @@ class DragomanApp(App[None]):
         if not pane.model.turns and len(pane.model.entries) != pane.kept:
             pane.kept = len(pane.model.entries)
             SessionTexts().keep(pane.driver.name, pane.model)
-        # A question may come before it was painted that the agent works.
+        # A question may arrive before the working state is painted.
         if before != kind and (kind == "asking" or (kind != "working" and before in ("working", "asking"))):
             pane.has_news = pane is not self.pane
             if kind == "asking" or not self._has_focus:
@@ -170,7 +170,7 @@ class DragomanApp(App[None]):
         self._draw_tabs()
 
     def _call_person(self, words: str) -> None:
-        """Ring, and tell the desktop, where the person looks elsewhere."""
+        """Ring the bell and send a desktop notification if the user is in another window."""
         if not self._has_focus:
             self.bell()
             if (driver := self._driver) is not None:
@@ -190,7 +190,7 @@ class DragomanApp(App[None]):
 
     @work
     async def action_tabs(self) -> None:
-        """Choose among the conversations, and agents for a new one."""
+        """Choose an open conversation, or start a new one."""
         items = [
             Item(str(at), pane.model.title or pane.driver.name, pane.model.state.kind, at == self._at)
             for at, pane in enumerate(self.panes)
@@ -203,14 +203,14 @@ class DragomanApp(App[None]):
 
     @work
     async def action_new_tab(self) -> None:
-        """Choose an agent, and begin a conversation with it."""
+        """Choose an agent, and open a conversation with it."""
         if (launch := await choose_agent(self, self._options.find)) is not None:
             first = self.pane.driver.options
             self.open_tab(structs.replace(first, agent=launch, session=None, latest=False, is_again=False))
 
     @work
     async def action_close_tab(self) -> None:
-        """Let go of a conversation; its agent keeps the session where it can."""
+        """Close a conversation; the agent keeps the session if it supports that."""
         if len(self.panes) > 1:
             pane = self.panes.pop(self._at)
             await pane.leave()
@@ -224,11 +224,11 @@ class DragomanApp(App[None]):
 
     @work
     async def action_options(self) -> None:
-        """Choose an option and give it another value."""
+        """Choose an option and its new value."""
         await choose_option(self)
 
     def action_next_mode(self) -> None:
-        """Have the session in its next mode; in a form go to the field before."""
+        """Switch the session to its next mode; in a form, focus the previous field."""
         if self.pane.has_class("asks"):
             self.screen.focus_previous()
             return
@@ -240,7 +240,7 @@ class DragomanApp(App[None]):
 
     @work
     async def action_sessions(self) -> None:
-        """Look through the sessions of the agents that are open."""
+        """Choose a session of the open agents."""
         await choose_session(self)
 
     @work
@@ -265,12 +265,12 @@ class DragomanApp(App[None]):
             self.pane.driver.carry_out(i.SetTitle(title=title))
 
     def action_fork(self) -> None:
-        """Go on in a copy of the session."""
+        """Continue in a copy of the session."""
         self.pane.driver.do(self.pane.driver.fork())
 
     @work
     async def action_queue(self) -> None:
-        """Look at the prompts that wait: edit one, or drop it."""
+        """Show the waiting prompts, and edit or drop one."""
         queue = self.pane.model.queue
         if not queue:
             self.notify("no prompt waits", markup=False)
@@ -283,25 +283,25 @@ class DragomanApp(App[None]):
                 self.pane.composer.write(_text(waiting.prompt))
 
     def action_panel(self) -> None:
-        """Show the side panel, or hide it."""
+        """Show or hide the side panel."""
         if self.pane.has_class("narrow"):
             self.pane.toggle_class("panel")
         else:
             self.pane.side.display = not self.pane.side.display
 
     def action_diff_layout(self) -> None:
-        """Show changes unified, side by side, or as there is room."""
+        """Switch the layout of changes: automatic, unified, or side by side."""
         kind = LAYOUTS[(LAYOUTS.index(self.pane.transcript.layout_kind) + 1) % len(LAYOUTS)]
         self.pane.transcript.set_layout(kind)
         self.notify(f"changes are shown: {'as there is room' if kind == 'auto' else kind}", markup=False, timeout=2)
 
     def action_give_output(self) -> None:
-        """Have the output of the person's last command go along with the next prompt."""
+        """Attach the output of the user's last command to the next prompt."""
         if not self.pane.attach_output():
             self.notify("no command of yours has ended here; !COMMAND runs one", markup=False)
 
     def action_follow(self) -> None:
-        """Show the file that the agent is at, or do not."""
+        """Start or stop showing the file that the agent works on."""
         following = self.pane.following
         following.follow(not following.is_following)
 
@@ -315,7 +315,7 @@ class DragomanApp(App[None]):
 
     @work
     async def action_paste_picture(self) -> None:
-        """Have the picture go along that the person has copied."""
+        """Attach the picture on the user's clipboard to the next prompt."""
         pane = self.pane
         if (data := await asyncio.to_thread(copied_picture)) is not None:
             pane.attach_picture(data)
@@ -323,29 +323,29 @@ class DragomanApp(App[None]):
             self.notify(NO_PICTURE, markup=False)
 
     def action_drop_chip(self) -> None:
-        """Take off what was attached last."""
+        """Remove the last attachment."""
         if self._has_own_selection:
             raise SkipAction
         self.pane.drop_chip()
 
     @property
     def _has_own_selection(self) -> bool:
-        """Whether something is selected where the person writes."""
+        """Whether text is selected in the focused input."""
         return isinstance(self.focused, TextArea | Input) and bool(self.focused.selected_text)
 
     @property
     def _types_into_command(self) -> bool:
-        """Whether keys go to a command of the person's own."""
+        """Whether keys go to a running command of the user."""
         return isinstance(self.focused, CommandCard) and not self.focused.view.is_over
 
     def action_to_shell(self) -> None:
-        """Leave the terminal to the shell, until the person comes back."""
+        """Suspend the program and return to the shell."""
         if self._types_into_command:
             raise SkipAction
         self.action_suspend_process()
 
     def action_copy(self) -> None:
-        """Copy what is selected."""
+        """Copy the selected text."""
         if self._has_own_selection or self._types_into_command:
             raise SkipAction
         if selected := self.screen.get_selected_text():
@@ -355,14 +355,14 @@ class DragomanApp(App[None]):
             self.notify("^Q quits; esc stops the turn", markup=False, timeout=3)
 
     def action_copy_last(self) -> None:
-        """Copy what the agent said last."""
+        """Copy the agent's last message."""
         messages = [each for each in self.pane.model.transcript.messages if each.speaker == "agent"]
         if messages:
             self.copy_to_clipboard(messages[-1].text)
             self.notify("the last message is copied", markup=False, timeout=2)
 
     def action_restart(self) -> None:
-        """Start an agent again that is gone."""
+        """Reconnect now, or start the agent again if its connection is lost."""
         if self.pane.model.link.kind == "reconnecting":
             self.pane.driver.try_now()
         elif self.pane.model.link.kind == "lost":
@@ -377,15 +377,15 @@ class DragomanApp(App[None]):
         self.push_screen(HelpScreen(self.BINDINGS))
 
     def action_theme(self, name: str) -> None:
-        """Have other colours."""
+        """Change the theme."""
         self.theme = theme_for(name, is_light=self._options.traits.is_light)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """What the palette offers."""
+        """The commands of the palette."""
         return palette_of(self)
 
     async def action_quit(self) -> None:
-        """Let go of all agents, and leave."""
+        """Save the layout, close all conversations, and quit."""
         KeptLayout(tabs=[_kept(pane) for pane in self.panes]).save()
         for pane in self.panes:
             SessionTexts().keep(pane.driver.name, pane.model)
@@ -411,7 +411,7 @@ class DragomanApp(App[None]):
             self.pane.composer.write(text)
 
     async def _run_here(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Lend the person's terminal to a program until it ends."""
+        """Run a program at the user's terminal until it ends, and return its exit status."""
         with self.suspend():
             return run_here(command, environment)
 
@@ -438,6 +438,6 @@ def _text(prompt: Iterable[s.ContentBlock]) -> str:
 
 
 def _write_new(path: str, content: bytes) -> None:
-    """Write a file that is not there yet."""
+    """Write a new file; raises FileExistsError if it exists."""
     with open(path, "xb") as out:
         out.write(content)

@@ -1,4 +1,4 @@
-"""The keys that hold everywhere; the name of each is what the person sets another key for."""
+"""The key bindings that work everywhere; the user's settings assign other keys to their ids."""
 
 from textual.binding import Binding, BindingType
 

@@ -1,4 +1,4 @@
-"""Follow mode: the file that the agent is at, with the lines around."""
+"""Follow mode: shows the file that the agent works on, around the current line."""
 
 import os
 import stat
@@ -12,13 +12,13 @@ from ... import schema as s
 from ..model.conversation import ConversationModel
 from .words import line, lines, short, shown
 
-AROUND = 3  # lines above and below
-WIDEST = 200  # characters of a line
-MAX_FILE = 2 * 1024 * 1024  # bytes that are read to find the line
+AROUND = 3  # lines shown above and below
+WIDEST = 200  # characters shown of a line
+MAX_FILE = 2 * 1024 * 1024  # bytes read to find the line
 
 
 class FollowView(Vertical):
-    """Shows where the agent is, while the person follows it."""
+    """Shows the agent's current file while the user follows the agent."""
 
     DEFAULT_CSS = """
     FollowView { height: auto; width: 1fr; padding: 0 1; border-top: solid $line; display: none; }
@@ -35,18 +35,18 @@ class FollowView(Vertical):
         return [self._words]
 
     def follow(self, is_following: bool) -> None:
-        """Begin or end to follow."""
+        """Start or stop following the agent."""
         self._drawn = None
         self.set_class(is_following, "following")
         self.draw()
 
     @property
     def is_following(self) -> bool:
-        """Whether the person follows the agent."""
+        """Whether the user follows the agent."""
         return self.has_class("following")
 
     def draw(self) -> None:
-        """Draw where the agent is now."""
+        """Draw the agent's current location."""
         if not self.is_following:
             return
         place = place_of(self._model)
@@ -63,7 +63,7 @@ class FollowView(Vertical):
 
 
 def place_of(model: ConversationModel) -> s.ToolCallLocation | None:
-    """Where the agent is, as far as it tells."""
+    """The last location that the agent reported; None if there is none."""
     for call in reversed(model.transcript.tool_calls[-50:]):
         if call.locations:
             return call.locations[-1]
@@ -71,7 +71,7 @@ def place_of(model: ConversationModel) -> s.ToolCallLocation | None:
 
 
 def _code(path: str, number: int) -> Sequence[Content]:
-    """The lines around one line of a file, with their numbers."""
+    """The numbered lines around a line of a file, or the reason why the file cannot be shown."""
     try:
         text = _read(path)
     except (OSError, ValueError) as exc:
@@ -88,7 +88,7 @@ def _code(path: str, number: int) -> Sequence[Content]:
 
 
 def _read(path: str) -> str:
-    """The beginning of a regular file; nothing else is waited for."""
+    """Read the beginning of a regular file; raises ValueError for anything else, without blocking."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(file, "rb") as opened:
         if not stat.S_ISREG(os.fstat(file).st_mode):

@@ -1,4 +1,4 @@
-"""The line at the top: which session, which agent, how full its context is, and how it stands."""
+"""The line at the top: the session, the agent, how full the context is, and the state."""
 
 import time
 
@@ -9,11 +9,11 @@ from ... import schema as s
 from ..model.conversation import ConversationModel
 from .words import amount, clock, cost, line
 
-FULL = 0.8  # of the context, from which on it is said in another colour
+FULL = 0.8  # the share of the context from which its colour changes
 
 
 class HeaderLine(Static):
-    """Drawn anew with every change, and every second while a turn runs."""
+    """Shows the header; it is drawn again with every change and every second."""
 
     DEFAULT_CSS = "HeaderLine { height: 1; width: 1fr; padding: 0 1; background: $raised; }"
 
@@ -28,11 +28,11 @@ class HeaderLine(Static):
         self.draw()
 
     def draw(self) -> None:
-        """Draw how it stands now."""
+        """Draw the current state."""
         columns = self.size.width - 2
         parts = [_state(self._model), _context(self._model), _agent(self._model)]
         right = Content("")
-        for part in parts:  # what has no room is left out, the state never
+        for part in parts:  # parts without room are left out, except the state
             joined = Content.assemble(part, "   ", right) if right.plain and part.plain else part + right
             if part is parts[0] or joined.cell_length <= columns - 12:
                 right = joined
@@ -51,7 +51,7 @@ def _place(model: ConversationModel, room: int) -> Content:
 
 
 def option_name(option: s.SessionConfigSelect) -> str:
-    """What the value of an option is called."""
+    """The name of an option's current value."""
     for entry in option.options:
         for each in entry.options if isinstance(entry, s.SessionConfigSelectGroup) else [entry]:
             if each.value == option.current_value:

@@ -1,4 +1,4 @@
-"""Every key, on one screen."""
+"""The help screen, which lists every key."""
 
 from collections.abc import Iterable
 
@@ -35,7 +35,7 @@ DECIDING = (
 
 
 class HelpScreen(ModalScreen[None]):
-    """Closes on escape, and on any key that opened it."""
+    """Lists every key; escape, F1 and q close it."""
 
     DEFAULT_CSS = """
     HelpScreen { align: center middle; background: $ground 60%; }
@@ -66,5 +66,5 @@ class HelpScreen(ModalScreen[None]):
             yield Content("")
 
     def action_leave(self) -> None:
-        """Close it."""
+        """Close the screen."""
         self.dismiss(None)

@@ -1,4 +1,4 @@
-"""What comes back at the next start: the tabs, each with its agent and session, and the person's keys."""
+"""Files read at the start: the tabs of the last run, and the user's settings."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ MAX_FILE = 256 * 1024  # bytes
 
 
 class KeptTab(Struct):
-    """A conversation as it was left."""
+    """A conversation that was open when the user quit."""
 
     agent: str
     session: str
@@ -23,12 +23,12 @@ class KeptTab(Struct):
 
 
 class KeptLayout(Struct):
-    """The tabs as they were left."""
+    """The tabs that were open when the user quit."""
 
     tabs: list[KeptTab] = []
 
     def save(self, path: Path | None = None) -> None:
-        """Keep it; should that fail, the next start begins anew."""
+        """Save the layout; write errors are ignored."""
         path = path or _path()
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ class KeptLayout(Struct):
 
     @classmethod
     def load(cls, path: Path | None = None) -> "KeptLayout":
-        """The layout that was kept; none where there is none."""
+        """The saved layout; empty if there is none or it cannot be read."""
         try:
             with open(path or _path(), "rb") as file:
                 return msgspec.json.decode(file.read(MAX_FILE), type=cls)
@@ -47,14 +47,14 @@ class KeptLayout(Struct):
 
 
 class TuiSettings(Struct, forbid_unknown_fields=True):
-    """The person's own settings: colours, and keys by what they do."""
+    """The user's settings: the theme, and keys by the ids of their bindings."""
 
     theme: str = ""
     keys: dict[str, str] = {}
 
     @classmethod
     def load(cls, path: Path | None = None) -> "TuiSettings":
-        """The settings in `tui.toml`; what is wrong with them is told with the file's name."""
+        """Load the settings from `tui.toml`; raises Error with the file's name if they are invalid."""
         path = path or config_directory() / "tui.toml"
         try:
             with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""What the palette offers, beside the keys."""
+"""The commands of the palette."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def palette_of(app: "DragomanApp") -> Iterable[SystemCommand]:
-    """Each with what it does."""
+    """The commands of the palette, each with its description."""
     yield SystemCommand("Model", "Choose the model", app.action_model)
     yield SystemCommand("Options", "Modes and options of the session", app.action_options)
     yield SystemCommand("Sessions", "Go on with an earlier session", app.action_sessions)

@@ -35,15 +35,15 @@ from .writing.composer import PromptEditor
 from .writing.history import PromptHistory
 
 PROMPT = "\u276f "
-TAKEN = "jk"  # letters that the transcript takes
-MAX_OUTPUT = 64 * 1024  # characters of a command's output that go along
-PAGE = 10  # lines of a question
-NARROW = 100  # columns below which there is no side panel
-SOON = 1 / 30  # seconds in which changes are gathered before they are painted
+TAKEN = "jk"  # letters that scroll the transcript
+MAX_OUTPUT = 64 * 1024  # characters attached of a command's output
+PAGE = 10  # lines that a page key scrolls a question
+NARROW = 100  # columns below which the side panel is hidden
+SOON = 1 / 30  # seconds in which changes are collected before they are painted
 
 
 class ConversationPane(Vertical):
-    """Draws a conversation and takes the person's keys; it knows nothing of the protocol."""
+    """Draws a conversation and handles the user's keys; the driver handles the protocol."""
 
     DEFAULT_CSS = """
     ConversationPane { height: 1fr; width: 1fr; }
@@ -70,7 +70,7 @@ class ConversationPane(Vertical):
     ]
 
     class StateChanged(Message):
-        """It stands otherwise with this conversation."""
+        """The state of the conversation changed."""
 
         def __init__(self, pane: "ConversationPane") -> None:
             super().__init__()
@@ -88,9 +88,9 @@ class ConversationPane(Vertical):
         self.composer = PromptEditor(history)
         self.completions = Completions(self.driver, self.composer)
         self.attached: list[s.ContentBlock] = []
-        self.last_kind = "idle"  # how it stood when that was told last
-        self.kept = 0  # entries of which the words were kept for the list of sessions
-        self.has_news = False  # something happened that the person has not seen
+        self.last_kind = "idle"  # the kind of state at the last `StateChanged`
+        self.kept = 0  # the number of entries whose text is stored for the list of sessions
+        self.has_news = False  # something happened that the user has not seen
         self._status = Static(Content(""), classes="status")
         self._link = Static(Content(""), classes="link")
         self._chips = Static(Content(""), classes="chips")
@@ -122,11 +122,11 @@ class ConversationPane(Vertical):
         self._draw_hint()
 
     def begin(self) -> None:
-        """Reach the agent, for the first time or once more."""
+        """Connect to the agent, for the first time or again."""
         self._conversation = own(self.driver.run(), "conversation")
 
     async def leave(self) -> None:
-        """Let go of the agent, and wait until that is done."""
+        """Disconnect from the agent, and wait until that is done."""
         if self._conversation is not None:
             self._conversation.cancel()
             await asyncio.wait([self._conversation])
@@ -136,7 +136,7 @@ class ConversationPane(Vertical):
         self._mark_changed(ModelChange(frozenset({"queue"})))
 
     def focus_input(self) -> None:
-        """Go where the person writes or decides."""
+        """Focus the open question, or else the input."""
         if self.model.questions:
             self.questions.focus_question()
         else:
@@ -158,11 +158,11 @@ class ConversationPane(Vertical):
 
     @property
     def is_behind(self) -> bool:
-        """Whether something is told that is not painted yet."""
+        """Whether changes are waiting to be painted."""
         return self._is_due
 
     def _paint(self) -> None:
-        """Paint what has changed since the last time."""
+        """Paint the changes since the last call."""
         self._is_due = False
         parts, self._parts = self._parts, set()
         entries, self._entries = list(self._entries.values()), {}
@@ -198,11 +198,11 @@ class ConversationPane(Vertical):
 
     @property
     def is_front(self) -> bool:
-        """Whether the person sees it."""
+        """Whether the user sees this conversation."""
         return bool(self.display) and self.screen.is_current
 
     def _draw_link(self) -> None:
-        """Say why the agent is not reached, and what comes of it."""
+        """Show why the agent is not connected, and what happens next."""
         link = self.model.link
         self._link.set_class(link.kind in ("reconnecting", "lost"), "full")
         if link.kind == "reconnecting":
@@ -232,13 +232,13 @@ class ConversationPane(Vertical):
     # Keys
 
     def action_stop(self) -> None:
-        """Stop the turn that runs; without one go back to the input."""
+        """Stop the running turn, if any, and focus the input."""
         if self.model.turns:
             self.driver.carry_out(i.CancelTurn())
         self.focus_input()
 
     def on_key(self, event: Key) -> None:
-        """A letter that nobody took is meant for the input."""
+        """Insert a letter that no widget handled into the input."""
         is_letter = event.is_printable and event.character != " "
         if is_letter and (event.character or "") not in TAKEN and not self.has_class("asks"):
             event.stop()
@@ -246,7 +246,7 @@ class ConversationPane(Vertical):
             self.composer.insert(event.character or "")
 
     def action_go_fold(self, step: int) -> None:
-        """Go to the entry above or below that can be opened."""
+        """Focus the entry above or below that can be opened."""
         found = self.transcript.foldable()
         focused = self.screen.focused
         is_inside = isinstance(focused, Folded | AttachmentLine) and focused in found
@@ -258,7 +258,7 @@ class ConversationPane(Vertical):
             self.focus_input()
 
     def action_page(self, step: int) -> None:
-        """Scroll the question that is open, or else the transcript, wherever the keys go."""
+        """Scroll the open question, or else the transcript, whatever has the focus."""
         if self.has_class("asks"):
             self.questions.action_scroll_detail(step * PAGE)
         elif step < 0 and self.transcript.scroll_offset.y == 0:
@@ -286,12 +286,12 @@ class ConversationPane(Vertical):
         return None
 
     def run_own(self, command: str) -> None:
-        """Run a command of the person's own."""
+        """Run a user's command, unless it is empty."""
         if command:
             self.driver.run_command(command)
 
     def attach_output(self) -> bool:
-        """Have what the person's last command printed go along with the next prompt; False where there is none."""
+        """Attach the output of the user's last command to the next prompt; returns False if there is none."""
         ended = [view for view in self.model.terminals.views.values() if view.is_mine and view.is_over]
         if not ended:
             return False
@@ -313,7 +313,7 @@ class ConversationPane(Vertical):
 
     @on(PromptEditor.Dropped)
     def _dropped(self, message: PromptEditor.Dropped) -> None:
-        """Have files go along whose paths were dragged in."""
+        """Attach the files whose paths were dragged in."""
         message.stop()
         for path in message.paths:
             try:
@@ -324,15 +324,15 @@ class ConversationPane(Vertical):
 
     @on(PromptEditor.Pasted)
     def _pasted(self, message: PromptEditor.Pasted) -> None:
-        """Have a long text as a chip instead of among the words."""
+        """Attach a long text instead of inserting it."""
         message.stop()
         self.attached.append(
             s.TextContent(text=f"\n\n{message.text}")
-        )  # apart from the words, where agents join them
+        )  # a separate paragraph, even if the agent joins the blocks
         self.draw_chips()
 
     def attach_picture(self, data: bytes) -> None:
-        """Have a picture go along, where the agent takes pictures."""
+        """Attach a picture, if the agent accepts pictures."""
         if self.driver.host.agent_capabilities.prompt_capabilities.image:
             self.attached.append(s.ImageContent(data=base64.b64encode(data).decode(), mime_type="image/png"))
             self.draw_chips()
@@ -341,14 +341,14 @@ class ConversationPane(Vertical):
             self.driver.notice("this agent takes no pictures", "warning")
 
     def draw_chips(self) -> None:
-        """Show what goes along with the prompt."""
+        """Show the attachments of the next prompt."""
         chips = [f"⧉ {_told(block)}" for block in self.attached]
         told = [Content.styled("^X takes the last one off", "$quiet")] if chips else []
         self._chips.update(Content("   ").join([*(line(chip, 60) for chip in chips), *told]))
         self._chips.set_class(bool(chips), "full")
 
     def drop_chip(self) -> None:
-        """Take off what was attached last."""
+        """Remove the last attachment."""
         if self.attached:
             self.attached.pop()
             self.draw_chips()

@@ -1,4 +1,4 @@
-"""A line to write into, which shows no control character as it is."""
+"""A single-line input that escapes control characters."""
 
 from textual.widgets import Input
 
@@ -6,10 +6,10 @@ from ..legible import legible
 
 
 class PlainInput(Input):
-    """An `Input` whose text is written out wherever a terminal might obey it, or would not show it."""
+    """An `Input` that escapes the characters that a terminal might obey or would not show."""
 
     DEFAULT_CSS = "PlainInput, PlainInput:focus { border: none; height: 1; padding: 0; background: $raised; }"
 
     def validate_value(self, value: str) -> str:
-        """Write out what cannot be seen, whoever put it there."""
+        """Escape invisible characters, whether the user or the agent supplied them."""
         return legible(value.replace("\n", " ").replace("\t", " "))

@@ -1,4 +1,4 @@
-"""The start of the program."""
+"""Starts the program."""
 
 from collections.abc import Callable
 
@@ -19,9 +19,9 @@ def run(
     theme: str | None = None,
     find: Callable[[str], Launch] = find_agent,
 ) -> None:
-    """Show a conversation until the person leaves; with `latest`, go on where they left.
+    """Show a conversation until the user quits; `latest` resumes the most recent session.
 
-    `find` gives the agents that have a name.
+    `find` returns an agent by its name. With `latest` and no named agent, the tabs saved for this directory open.
     """
     settings = TuiSettings.load()
     theme = theme or settings.theme or NAMES[0]
@@ -38,7 +38,7 @@ def run(
 
 
 def _kept(options: DriveOptions, find: Callable[[str], Launch]) -> list[DriveOptions]:
-    """The tabs that were open in this directory, without those whose agent is gone."""
+    """The tabs that were open in this directory when the user quit, if they have a session."""
     found = []
     for tab in KeptLayout.load().tabs:
         if tab.cwd == options.cwd and tab.session:

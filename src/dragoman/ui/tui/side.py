@@ -1,4 +1,4 @@
-"""What stands beside the conversation: plan, files, terminals, waiting prompts, people."""
+"""The panel beside the conversation: plan, files, terminals, waiting prompts, people."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ MOST = 12  # lines of a section
 
 
 class SidePanel(VerticalScroll):
-    """The sections, each with its figure at the right."""
+    """Shows the sections, each with a figure at the right."""
 
     DEFAULT_CSS = """
     SidePanel { width: 30; height: 1fr; padding: 0 1; border-left: vkey $line; scrollbar-size-vertical: 1; }
@@ -36,7 +36,7 @@ class SidePanel(VerticalScroll):
         self.draw()
 
     def draw(self) -> None:
-        """Draw all sections anew."""
+        """Draw all sections again."""
         columns = max(self.size.width - 4, 20)
         model, parts = self._model, list[Content]()
         for title, figure, rows in (
@@ -54,7 +54,7 @@ class SidePanel(VerticalScroll):
         self._words.update(lines(parts))
 
     def summary(self) -> Content:
-        """The same in one line, where there is no room beside."""
+        """The sections in one line, for a screen too narrow for the panel."""
         model = self._model
         found = []
         for title, figure, rows in (_plan(model, 20), self._changed.section(model, 20), _queue(model, 20)):
@@ -69,7 +69,7 @@ Section = tuple[str, str, list[Content]]
 
 
 def steps_of(model: ConversationModel) -> list[s.PlanEntry]:
-    """The steps of the plan that changed last."""
+    """The steps of the plan that changed most recently."""
     match model.transcript.plan.plan if model.transcript.plan else None:
         case s.Plan(entries=entries) | s.PlanItems(entries=entries):
             return list(entries)
@@ -88,7 +88,7 @@ def _plan(model: ConversationModel, columns: int) -> Section:
 
 
 def _around(steps: list[s.PlanEntry]) -> Iterable[s.PlanEntry]:
-    """The steps, or those around the one that is worked on."""
+    """The steps, starting shortly before the one in progress if there are many."""
     at = next((place for place, step in enumerate(steps) if step.status == "in_progress"), 0)
     start = max(min(at - 2, len(steps) - MOST), 0)
     return steps[start:]
@@ -101,13 +101,13 @@ def _step(step: s.PlanEntry, columns: int) -> Content:
 
 
 class FileCounts:
-    """How much each file has changed, counted once for each change that was told."""
+    """Counts the changed lines of each file, once for each reported change."""
 
     def __init__(self) -> None:
         self._counted: dict[tuple[str, int], tuple[int, int]] = {}
 
     def section(self, model: ConversationModel, columns: int) -> Section:
-        """The files that were changed, with lines that came and went."""
+        """The changed files, with the numbers of added and removed lines."""
         files = dict[str, tuple[int, int]]()
         for call in model.transcript.tool_calls:
             for at, content in enumerate(call.content):

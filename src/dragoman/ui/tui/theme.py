@@ -1,11 +1,11 @@
-"""Colours: those of the person's own terminal, or a palette of ours, dark or light.
+"""Colours: those of the user's terminal, or our own palette, dark or light.
 
-Each role has a variable.  No meaning is told by colour alone: a sign or a word stands beside it.
+Each role has a variable. Colour alone never carries a meaning: a sign or a word accompanies it.
 """
 
 from textual.theme import BUILTIN_THEMES, Theme
 
-# Each role in the dark palette, in the light one, and in the colours of the person's own terminal.
+# The colours of each role: dark palette, light palette, user's terminal.
 _COLOURS = {
     "ground": ("#14161b", "#fbfaf7", "ansi_default"),
     "raised": ("#1c2027", "#f1efe9", "ansi_default"),
@@ -23,7 +23,7 @@ _COLOURS = {
 _KINDS = ("dark", "light", "terminal")
 
 DARK, LIGHT, TERMINAL, TERMINAL_LIGHT = "dragoman-dark", "dragoman-light", "terminal", "terminal-light"
-DRAGOMAN = "dragoman"  # the palette, dark or light as the terminal's background is
+DRAGOMAN = "dragoman"  # the dark or light palette, to match the terminal's background
 
 
 def _theme(name: str, kind: str, *, dark: bool) -> Theme:
@@ -67,7 +67,7 @@ def colours(kind: str = "dark") -> dict[str, str]:
 
 
 def theme_for(wanted: str, *, is_light: bool) -> str:
-    """The theme that is meant by a name, on a terminal whose background is light or dark."""
+    """The theme for a chosen name, on a terminal with a light or dark background."""
     if wanted == DRAGOMAN:
         return LIGHT if is_light else DARK
     return TERMINAL_LIGHT if wanted == TERMINAL and is_light else wanted
@@ -79,4 +79,4 @@ THEMES = (
     _theme(DARK, "dark", dark=True),
     _theme(LIGHT, "light", dark=False),
 )
-NAMES = (TERMINAL, DRAGOMAN, DARK, LIGHT)  # that a person chooses from
+NAMES = (TERMINAL, DRAGOMAN, DARK, LIGHT)  # the themes that a user can choose

@@ -1,4 +1,4 @@
-"""The transcript: an entry below the other, and the end in sight as long as the person is there."""
+"""The transcript: entries in order; it follows the end until the user scrolls up."""
 
 from collections.abc import Iterable, Sequence
 
@@ -20,14 +20,14 @@ from .entries.messages import AgentMessage, ThoughtLine, UserMessage
 from .entries.notes import NoteLine
 from .entries.tool import ToolCard
 
-MOST = 200  # entries that are on the screen at once; those before them come back on a key
-MORE = 100  # that come back at a time
+MOST = 200  # entries on the screen at once; a key shows earlier ones again
+MORE = 100  # earlier entries shown at a time
 
 EntryWidget = UserMessage | AgentMessage | ThoughtLine | ToolCard | CommandCard | NoteLine
 
 
 class TranscriptView(VerticalScroll, can_focus=True):
-    """Shows the entries of a conversation, the last of them first in memory."""
+    """Shows the entries of a conversation; only the latest have widgets, until the user asks for earlier ones."""
 
     DEFAULT_CSS = """
     TranscriptView { width: 1fr; height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
@@ -45,8 +45,8 @@ class TranscriptView(VerticalScroll, can_focus=True):
     def __init__(self, model: ConversationModel) -> None:
         super().__init__()
         self._model = model
-        self._shown: dict[int, EntryWidget] = {}  # by the entry's place
-        self._first = 0  # the place of the first entry that is on the screen
+        self._shown: dict[int, EntryWidget] = {}  # by the place of the entry
+        self._first = 0  # the place of the first entry on the screen
         self._earlier = Static(Content(""), classes="earlier")
         self.layout_kind: Layout = "auto"
 
@@ -57,7 +57,7 @@ class TranscriptView(VerticalScroll, can_focus=True):
         self.anchor()
 
     def begin_anew(self) -> None:
-        """Show another history."""
+        """Replace the shown entries with the model's current entries."""
         self._shown.clear()
         self.remove_children(".entry")
         self._first = max(len(self._model.entries) - MOST, 0)
@@ -65,7 +65,7 @@ class TranscriptView(VerticalScroll, can_focus=True):
         self.anchor()
 
     def paint(self, entries: Iterable[ShownEntry], terminals: Sequence[str]) -> None:
-        """Paint entries that changed, those that are new, and tools whose terminals changed."""
+        """Paint changed entries, new entries, and the open cards if terminals changed."""
         for entry in entries:
             if (widget := self._shown.get(self._model.place(entry))) is not None:
                 widget.draw()
@@ -111,7 +111,7 @@ class TranscriptView(VerticalScroll, can_focus=True):
         return widget
 
     def _drop_earlier(self) -> None:
-        """Take away what has long scrolled out of sight."""
+        """Remove the widgets of entries far above the end."""
         if len(self._shown) > MOST + MORE:
             gone = sorted(self._shown)[: len(self._shown) - MOST]
             widgets = [self._shown.pop(place) for place in gone]
@@ -124,7 +124,7 @@ class TranscriptView(VerticalScroll, can_focus=True):
         self._earlier.update(Content(f"↑ {self._first} earlier entries (Home)"))
 
     def action_to_beginning(self) -> None:
-        """Show earlier entries, and go to the first one that is there."""
+        """Show earlier entries, and scroll to the first one."""
         if self._first:
             start = max(self._first - MORE, 0)
             made = {place: self._widget_of(self._model.entries[place]) for place in range(start, self._first)}
@@ -135,15 +135,15 @@ class TranscriptView(VerticalScroll, can_focus=True):
         self.scroll_home(animate=False)
 
     def action_to_end(self) -> None:
-        """Go to the end, and stay there."""
+        """Scroll to the end, and follow it."""
         self.anchor()
 
     def set_layout(self, kind: Layout) -> None:
-        """Show all changes unified or side by side."""
+        """Show all changes in another layout."""
         self.layout_kind = kind
         for card in self.query(ToolCard):
             card.set_layout(kind)
 
     def foldable(self) -> "list[Folded | AttachmentLine]":
-        """What can be opened, in order."""
+        """The entries that can be opened, in order."""
         return [each for each in self.query("Folded, AttachmentLine") if isinstance(each, Folded | AttachmentLine)]

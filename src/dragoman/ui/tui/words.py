@@ -1,4 +1,4 @@
-"""Words for the screen: plain text of others made safe to show, figures and times."""
+"""Text for the screen: untrusted text made safe to show, figures and times."""
 
 from collections.abc import Iterable
 
@@ -15,11 +15,11 @@ COLOURS = {
     "failed": "$bad",
     "cancelled": "$warn",
 }
-MAX_SHOWN = 200_000  # characters of one text
+MAX_SHOWN = 200_000  # characters shown of one text
 
 
 def shown(text: str, style: str = "") -> Content:
-    """Text of somebody else as it can be shown: nothing in it is markup, nothing acts, nothing hides."""
+    """Untrusted text made safe to show: no markup, no control sequences, no hidden characters."""
     if len(text) > MAX_SHOWN:
         half, left_out = MAX_SHOWN // 2, len(text) - MAX_SHOWN
         text = f"{text[:half]}\n⟨… {left_out} characters left out …⟩\n{text[-half:]}"
@@ -27,17 +27,17 @@ def shown(text: str, style: str = "") -> Content:
 
 
 def line(text: str, columns: int | None = None, style: str = "") -> Content:
-    """The same as one line."""
+    """Untrusted text made safe to show, as one line."""
     return Content.styled(one_line(text[:4000], columns), style)
 
 
 def lines(parts: Iterable[Content]) -> Content:
-    """Lines below each other."""
+    """Join the parts, each on a line of its own."""
     return Content("\n").join(parts)
 
 
 def flowing(cells: Iterable[Content], columns: int, gap: int = 3) -> Content:
-    """Cells side by side, as many in a line as it has room for; none is broken."""
+    """Arrange cells side by side, as many in a line as fit; a cell is never broken."""
     rows, room = list[list[Content]](), 0
     for cell in cells:
         if not rows or cell.cell_length + gap > room:
@@ -49,7 +49,7 @@ def flowing(cells: Iterable[Content], columns: int, gap: int = 3) -> Content:
 
 
 def duration(seconds: float | None) -> str:
-    """How long something took, where that is worth saying: 1.4 s, 0:12, 1:02:03."""
+    """How long something took: 1.4 s, 0:12, 1:02:03; empty below one second."""
     if seconds is None or seconds < 1:
         return ""
     if seconds < 10:
@@ -58,7 +58,7 @@ def duration(seconds: float | None) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A time that runs."""
+    """A running time: 0:12, 1:02:03."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -78,5 +78,5 @@ def cost(told: s.Cost) -> str:
 
 
 def short(path: str, cwd: str) -> str:
-    """A path as it is named in the session's directory."""
+    """A path, relative to the session's directory if it is inside."""
     return path.removeprefix(f"{cwd}/") if cwd else path

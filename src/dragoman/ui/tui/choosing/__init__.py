@@ -1,1 +1,1 @@
-"""Lists to choose from: agents, sessions, options, prompts that wait."""
+"""Lists to choose from: agents, sessions, options, waiting prompts."""

@@ -1,4 +1,4 @@
-"""The list of agents to begin a conversation with."""
+"""The list of agents for a new conversation."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ GROUPS = ("Installed", "Elsewhere", "Not installed", "Cannot be read")
 
 
 async def choose_agent(app: "DragomanApp", find: Callable[[str], Launch]) -> Launch | None:
-    """Have the person choose an agent; what one of them lacks is told."""
+    """Let the user choose an agent; a notification says why an agent cannot be started."""
     current = app.pane.driver.options.agent.name
     items = [_item(name, launch, name == current) for name, launch in known_agents().items()]
     items += [Item(name, name, str(why), group=GROUPS[3]) for name, why in broken_agents().items()]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def choose_model(app: "DragomanApp") -> None:
-    """Have the person choose the model."""
+    """Let the user choose the model."""
     options = app.pane.model.transcript.config_options
     known = [each for each in options if isinstance(each, s.SessionConfigSelect)]
     if model := next((each for each in known if each.category == "model"), None):
@@ -25,7 +25,7 @@ async def choose_model(app: "DragomanApp") -> None:
 
 
 async def choose_option(app: "DragomanApp") -> None:
-    """Have the person choose a mode or an option, and give it another value."""
+    """Let the user choose a mode, or an option and its new value."""
     model, driver = app.pane.model, app.pane.driver
     items = [*_modes(model), *_options(model)]
     if not items:

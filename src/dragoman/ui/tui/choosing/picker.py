@@ -1,4 +1,4 @@
-"""A list to choose from, with a line to look for something in it."""
+"""A list to choose from, with a search line."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -16,12 +16,12 @@ from ..plain_input import PlainInput
 from ..words import line
 from ..writing.matching import matching
 
-MOST = 200  # lines that are shown at once
-WIDE = 100  # columns from which on there is a preview
+MOST = 200  # lines shown at once
+WIDE = 100  # columns from which a preview is shown
 
 
 class Item(NamedTuple):
-    """Something to choose: `words` and `more` are looked through letter by letter, `text` word by word."""
+    """An entry of the list: a search matches `words` and `more` by letters, and `text` by words."""
 
     id: str
     words: str
@@ -32,7 +32,7 @@ class Item(NamedTuple):
 
 
 class Picker(ModalScreen[tuple[str, str] | None]):
-    """Gives the key that chose (`enter`, or one of `keys`) and the id of what was chosen."""
+    """Returns the key of the choice (`enter`, or one of `keys`) and the id of the chosen item."""
 
     DEFAULT_CSS = """
     Picker { align: center top; background: $ground 60%; }
@@ -143,17 +143,17 @@ class Picker(ModalScreen[tuple[str, str] | None]):
             self.dismiss((key, option.id))
 
     def action_leave(self) -> None:
-        """Choose nothing."""
+        """Close the list without a choice."""
         self.dismiss(None)
 
 
 def _is_said(wanted: str, text: str) -> bool:
-    """Whether every word occurs in a text."""
+    """Whether every searched word occurs in a text."""
     return bool(text) and all(word in text.lower() for word in wanted.lower().split())
 
 
 class TextPrompt(ModalScreen[str | None]):
-    """A line to write something short into, such as a title."""
+    """Asks for a short text, such as a title."""
 
     DEFAULT_CSS = """
     TextPrompt { align: center top; background: $ground 60%; }
@@ -176,5 +176,5 @@ class TextPrompt(ModalScreen[str | None]):
         self.dismiss(event.value.strip() or None)
 
     def action_leave(self) -> None:
-        """Write nothing."""
+        """Close the prompt without a text."""
         self.dismiss(None)

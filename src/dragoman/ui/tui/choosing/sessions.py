@@ -1,4 +1,4 @@
-"""The list of sessions of all agents that are open: go on with one, name it, put it away, delete it."""
+"""The list of sessions of all open agents: open, rename, fork, archive or delete one."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 KEYS = [("ctrl+t", "in a new tab"), ("ctrl+d", "delete"), ("ctrl+r", "rename")]
 FORK, ARCHIVE = ("ctrl+f", "fork"), ("ctrl+a", "put away")
-PREVIEWED = 4000  # characters at the end of a session
+PREVIEWED = 4000  # characters shown from the end of a session
 
 
 class Listed(NamedTuple):
-    """A session of an agent."""
+    """A session in the list, with the driver of its agent."""
 
     driver: ConversationDriver
     info: s.SessionInfo
 
     @property
     def id(self) -> str:
-        """What it has in the list."""
+        """The id of the session's item in the list."""
         return f"{self.driver.name} {self.info.session_id}"
 
 
 async def choose_session(app: "DragomanApp", *, archived: bool = False) -> None:
-    """Have the person choose one of the sessions, and do what their key wants."""
+    """Let the user choose a session, and carry out the action of the key."""
     drivers = _drivers(app)
     if not drivers:
         app.notify("this agent does not list its sessions", markup=False)
@@ -60,7 +60,7 @@ async def choose_session(app: "DragomanApp", *, archived: bool = False) -> None:
 
 
 def _drivers(app: "DragomanApp") -> Sequence[ConversationDriver]:
-    """Of each agent one that is open and lists its sessions, the one on the screen first."""
+    """One open driver for each agent that lists its sessions; the one on the screen is first."""
     found = dict[str, ConversationDriver]()
     for pane in sorted(app.panes, key=lambda pane: pane is not app.pane):
         if pane.driver.can("session_capabilities.list"):
@@ -96,7 +96,7 @@ def _first_line(text: str) -> str:
 
 
 def _preview(listed: Listed | None) -> Content:
-    """Where a session is, and what was said in it last."""
+    """The title, directory, people and last messages of a session."""
     if listed is None:
         return Content("")
     driver, info = listed
@@ -109,7 +109,7 @@ def _preview(listed: Listed | None) -> Content:
 
 
 async def _do(app: "DragomanApp", listed: Listed, key: str, *, is_archived: bool) -> None:
-    """Do with a session what a key wants."""
+    """Carry out the action of a key on a session."""
     driver, info = listed
     id = info.session_id
     is_open = any(pane.driver.name == driver.name and pane.model.id == id for pane in app.panes)

@@ -1,4 +1,4 @@
-"""What was said in sessions, as far as this screen has shown it, for the list of sessions."""
+"""Stores the text of sessions that this screen has shown, for the list of sessions."""
 
 import contextlib
 import hashlib
@@ -8,12 +8,12 @@ from pathlib import Path
 from ....foundation.directories import state_directory
 from ...model.conversation import ConversationModel
 
-MOST = 400  # sessions; the texts of those that were used longest ago go first
-LONGEST = 64 * 1024  # characters of a session, from its end
+MOST = 400  # sessions; the oldest texts are deleted first
+LONGEST = 64 * 1024  # characters stored from the end of a session
 
 
 def text_of(model: ConversationModel) -> str:
-    """The words of a conversation, each message a paragraph."""
+    """The text of a conversation, with a paragraph for each message."""
     parts, room = list[str](), LONGEST
     for message in reversed(model.transcript.messages):
         if message.speaker != "thought" and room > 0 and (text := message.text.strip()):
@@ -24,7 +24,7 @@ def text_of(model: ConversationModel) -> str:
 
 
 class SessionTexts:
-    """A file for each session, which nobody else can read."""
+    """Stores one file per session, which only the user can read."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or state_directory() / "tui" / "texts"
@@ -33,7 +33,7 @@ class SessionTexts:
         return self._directory / hashlib.sha256(f"{agent}\0{session}".encode()).hexdigest()[:32]
 
     def read(self, agent: str, session: str) -> str:
-        """The text of a session; nothing where none was kept."""
+        """The stored text of a session; empty if there is none."""
         try:
             with open(self._path(agent, session), encoding="utf-8", errors="replace") as file:
                 return file.read(LONGEST)
@@ -41,7 +41,7 @@ class SessionTexts:
             return ""
 
     def keep(self, agent: str, model: ConversationModel) -> None:
-        """Keep the text of a conversation as it is now; a full disk holds nobody up."""
+        """Store the current text of a conversation; write errors are ignored."""
         if not model.id or not (text := text_of(model)):
             return
         with contextlib.suppress(OSError):
@@ -55,7 +55,7 @@ class SessionTexts:
             self._prune()
 
     def forget(self, agent: str, session: str) -> None:
-        """Keep nothing of a session."""
+        """Delete the stored text of a session."""
         with contextlib.suppress(OSError):
             self._path(agent, session).unlink()
 

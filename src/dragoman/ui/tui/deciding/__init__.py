@@ -1,1 +1,1 @@
-"""Where the person decides: questions and forms."""
+"""Questions and forms that the user answers."""

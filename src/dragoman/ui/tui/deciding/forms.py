@@ -1,4 +1,4 @@
-"""A form of an agent: a field for each property, checked before it is sent."""
+"""An agent's form: one field per property, checked before the values are sent."""
 
 import math
 import re
@@ -29,7 +29,7 @@ FORMATS = {
 
 
 class FormFields(Vertical):
-    """The fields of a form; `Filled` has its values, or none where the person declined."""
+    """The fields of a form; `Filled` carries the values, or None if the user declined."""
 
     DEFAULT_CSS = """
     FormFields { height: auto; width: 1fr; }
@@ -47,7 +47,7 @@ class FormFields(Vertical):
     ]
 
     class Filled(Message):
-        """The person filled in the form, or declined."""
+        """The user filled in the form, or declined."""
 
         def __init__(self, content: Mapping[str, Value] | None) -> None:
             super().__init__()
@@ -79,7 +79,7 @@ class FormFields(Vertical):
         self.call_after_refresh(self.focus_first)
 
     def focus_first(self) -> None:
-        """Go to the first field."""
+        """Focus the first field."""
         if self._fields and self.display:
             next(iter(self._fields.values())).focus()
 
@@ -87,11 +87,11 @@ class FormFields(Vertical):
         self.screen.focus_next()
 
     def action_decline(self) -> None:
-        """Give no answer."""
+        """Decline the form."""
         self.post_message(self.Filled(None))
 
     def action_send(self) -> None:
-        """Send the values, if they are as the form wants them."""
+        """Send the values if they are valid; otherwise show what is wrong."""
         content, wrong = dict[str, Value](), list[str]()
         for name, widget in self._fields.items():
             schema = self._form.properties[name]
@@ -125,7 +125,7 @@ def _field_for(schema: s.ElicitationPropertySchema) -> "Input | Checkbox | Selec
 
 
 class _OneOf(TickList):
-    """Choices of which one counts: choosing one takes back the other."""
+    """A list with a single choice: ticking a box unticks the others."""
 
     def on_selection_list_selection_toggled(self, message: SelectionList.SelectionToggled[str]) -> None:
         chosen = message.selection.value
@@ -164,7 +164,7 @@ def _hint(schema: s.StringPropertySchema | s.NumberPropertySchema | s.IntegerPro
 
 
 def _value_of(schema: s.ElicitationPropertySchema, widget: Widget) -> Value | None:
-    """What the person entered; raises ValueError, in words, for what the form does not take."""
+    """The value that the user entered; raises ValueError with the reason if the form does not accept it."""
     if isinstance(widget, Checkbox):
         return widget.value
     if isinstance(widget, SelectionList):
@@ -208,4 +208,4 @@ def _checked(schema: s.StringPropertySchema, text: str) -> str:
         raise ValueError(f"has at most {schema.max_length} characters")
     if schema.format and not FORMATS[schema.format].fullmatch(text):
         raise ValueError(f"is not a valid {schema.format}")
-    return text  # a pattern is the agent's to check: an expression of a stranger could run for hours
+    return text  # the agent checks the pattern: an untrusted expression could run for hours

@@ -1,4 +1,4 @@
-"""Open questions, in the place of the input: what exactly is decided, and a key for each answer."""
+"""Open questions, shown instead of the input: exactly what the user decides, and a key for each answer."""
 
 import time
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from ..entries.diff import DiffRow, DiffView, Layout, counted, rows_of, rows_of_
 from ..words import flowing, line, lines, short, shown
 from .forms import FormFields
 
-SHARE = 0.65  # of the screen that a question takes at most
-INERT = 0.5  # seconds after a question came up, or a key was typed, in which no key answers
+SHARE = 0.65  # the largest share of the screen that a question takes
+INERT = 0.5  # seconds after a new question or a typed key in which no key answers
 
 
 class QuestionPanel(Vertical, can_focus=True):
-    """Shows one open question and says how many more wait; nothing that allows ever has the focus."""
+    """Shows one open question and how many more wait; an answer that allows something never has the focus."""
 
     DEFAULT_CSS = """
     QuestionPanel { height: auto; width: 1fr; border-top: solid $warn; padding: 0 1; }
@@ -44,14 +44,14 @@ class QuestionPanel(Vertical, can_focus=True):
     ]
 
     class QuestionAnswered(Message):
-        """The person decided."""
+        """The user answered a question."""
 
         def __init__(self, intent: AnswerQuestion, url: str = "") -> None:
             super().__init__()
             self.intent, self.url = intent, url
 
     class TypedAhead(Message):
-        """A key came that was meant for the input."""
+        """The user typed a key that was meant for the input."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -63,10 +63,10 @@ class QuestionPanel(Vertical, can_focus=True):
         self._title = Static(Content(""), classes="title")
         self._scroll = VerticalScroll(can_focus=False)
         self._choices = Static(Content(""), classes="choices")
-        self._current = ""  # the id of the question that is shown
+        self._current = ""  # the id of the question on the screen
         self._drawn: PendingQuestion | None = None
         self._keys: dict[str, QuestionChoice] = {}
-        self.quiet_since = 0.0  # since when no question came up and no key was typed
+        self.quiet_since = 0.0  # the time of the last new question or typed key
         self.layout_kind: Layout = "auto"
 
     def compose(self) -> list[Widget]:
@@ -74,11 +74,11 @@ class QuestionPanel(Vertical, can_focus=True):
 
     @property
     def question(self) -> PendingQuestion | None:
-        """The question that is shown."""
+        """The question on the screen."""
         return self._model.questions.get(self._current)
 
     def draw(self) -> None:
-        """Show the question that was shown, or the first one that is open."""
+        """Show the current question, or the first open one."""
         questions = list(self._model.questions.values())
         if self.question is None:
             self._current = questions[0].id if questions else ""
@@ -115,7 +115,7 @@ class QuestionPanel(Vertical, can_focus=True):
         self._choices.update(flowing(cells, max(self.size.width - 6, 20)))
 
     def _detail(self, question: PendingQuestion) -> list[Widget]:
-        """Exactly what is decided: the words, the warnings, every file's change."""
+        """Exactly what the user decides: the text, the warnings, and the change of every file."""
         cwd = self._model.cwd
         parts = list[Widget]()
         if question.text:
@@ -139,7 +139,7 @@ class QuestionPanel(Vertical, can_focus=True):
         return parts
 
     def _diffs(self, question: PendingQuestion) -> list[s.Diff]:
-        """The changes of the tool call that a claim is about; of an operation the host has the change itself."""
+        """The changes of the tool call behind a claim; for an operation, the host provides the change itself."""
         if not question.is_claim or not question.tool_call_id:
             return []
         for call in self._model.transcript.tool_calls:
@@ -148,7 +148,7 @@ class QuestionPanel(Vertical, can_focus=True):
         return []
 
     def _fit(self) -> None:
-        """Leave room for what is above; the answers are always in sight."""
+        """Limit the height of the details, so that the transcript and the answers stay visible."""
         self._scroll.styles.max_height = max(int(self.app.size.height * SHARE) - 5, 3)
 
     def on_resize(self) -> None:
@@ -164,7 +164,7 @@ class QuestionPanel(Vertical, can_focus=True):
 
     def on_key(self, event: events.Key) -> None:
         question = self.question
-        if question is None or question.form is not None:  # whose fields take keys; none of those sends it
+        if question is None or question.form is not None:  # a form's fields take the keys; no key answers it
             return
         was_inert, self.quiet_since = self._is_inert, time.monotonic()
         if event.key in ("left", "right", "up", "down", "pageup", "pagedown", "escape", "tab", "shift+tab"):
@@ -179,7 +179,7 @@ class QuestionPanel(Vertical, can_focus=True):
             self.answer(choice)
 
     def answer(self, choice: QuestionChoice) -> None:
-        """Answer the question that is shown."""
+        """Answer the question on the screen."""
         if (question := self.question) is not None:
             url = question.url if choice.allows else ""
             self.post_message(self.QuestionAnswered(AnswerQuestion(id=question.id, choice=choice.id), url))
@@ -190,18 +190,18 @@ class QuestionPanel(Vertical, can_focus=True):
             self.post_message(self.QuestionAnswered(AnswerQuestion(id=question.id, content=message.content)))
 
     def action_turn_to(self, step: int) -> None:
-        """Show another open question."""
+        """Show the next or the previous open question."""
         ids = list(self._model.questions)
         if self._current in ids:
             self._current = ids[(ids.index(self._current) + step) % len(ids)]
             self.draw()
 
     def action_scroll_detail(self, rows: int) -> None:
-        """Scroll what is decided."""
+        """Scroll the details of the question."""
         self._scroll.scroll_relative(y=rows, animate=False, immediate=True)
 
     def focus_question(self) -> None:
-        """Take the keys: a form's first field, or none of the answers, which are inert as for a new question."""
+        """Focus a form's first field, or else the panel; keys do not answer at first, as with a new question."""
         self.quiet_since = time.monotonic()
         fields = self.query(FormFields)
         if fields:

@@ -1,4 +1,4 @@
-"""Boxes to tick, which tell by a sign whether they are; the toolkit's own tell by colour alone."""
+"""Checkboxes that show their state by a sign; those of the toolkit show it by colour alone."""
 
 from rich.segment import Segment
 from textual.strip import Strip
@@ -8,7 +8,7 @@ ON, OFF = "✓", " "
 
 
 class TickBox(Checkbox):
-    """One box."""
+    """A checkbox with a sign."""
 
     def on_mount(self) -> None:
         self._tick()
@@ -22,7 +22,7 @@ class TickBox(Checkbox):
 
 
 class TickList(SelectionList[str]):
-    """A list of boxes."""
+    """A list of checkboxes with signs."""
 
     def render_line(self, y: int) -> Strip:
         drawn = super().render_line(y)

@@ -1,1 +1,1 @@
-"""What stands in a transcript, as widgets: one for each entry of the view model."""
+"""The widgets of a transcript: one for each entry of the view model."""

@@ -1,4 +1,4 @@
-"""What goes along with words and is none: a line with its size, which opens a picture or a page."""
+"""Attachments: a line with the size, which opens a picture or a sound."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ from .... import schema as s
 from ..words import line
 
 SIGN = "⧉"
-# The files that a viewer is started with: pictures and sounds, which hold no program.
+# The types that a viewer may open: pictures and sounds, which contain no program.
 SUFFIXES = {
     "image/png": ".png",
     "image/jpeg": ".jpg",
@@ -31,7 +31,7 @@ SUFFIXES = {
 
 
 def attachment_shown(block: s.ContentBlock, cwd: str = "") -> Content:
-    """The line for a content block that is no text."""
+    """The line for a content block that is not text."""
     match block:
         case s.ResourceLink(name=name, uri=uri, size=size):
             return _line(name or _place(uri, cwd), "" if size is None else _bytes(size))
@@ -56,7 +56,7 @@ def _bytes(count: int) -> str:
 
 
 def _place(uri: str, cwd: str) -> str:
-    """A file's path as it is named in the session's directory; else the URI."""
+    """A file's path, relative to the session's directory if it is inside; any other URI is unchanged."""
     parts = urlsplit(uri) if uri.startswith("file://") else None
     if parts is None or parts.netloc not in ("", "localhost"):
         return uri
@@ -65,14 +65,14 @@ def _place(uri: str, cwd: str) -> str:
 
 
 class OpenedPictures:
-    """Pictures that were given to a viewer, in a directory that goes with the screen."""
+    """Files that a viewer opens, in a temporary directory that is removed with the screen."""
 
     def __init__(self) -> None:
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._count = 0
 
     def open(self, block: s.ImageContent | s.AudioContent) -> str:
-        """Start the person's own viewer; gives what to tell them."""
+        """Open the attachment in the user's viewer; returns a message for the user."""
         suffix = SUFFIXES.get(block.mime_type.lower())
         if suffix is None:
             return f"no viewer is started for {line(block.mime_type, 40).plain}"
@@ -93,20 +93,20 @@ class OpenedPictures:
         return f"there is no viewer here; the file is {path}"
 
     def close(self) -> None:
-        """Remove them."""
+        """Remove the files."""
         if self._directory is not None:
             self._directory.cleanup()
 
 
 def widget_of(block: s.ContentBlock, cwd: str = "") -> Static:
-    """The line of a block; of a picture or a sound one that opens it."""
+    """The line of a block; the line of a picture or sound opens it."""
     if isinstance(block, s.ImageContent | s.AudioContent):
         return AttachmentLine(block, cwd)
     return Static(attachment_shown(block, cwd))
 
 
 class AttachmentLine(Static, can_focus=True):
-    """A picture or a sound; Enter opens it."""
+    """The line of a picture or sound; Enter opens it."""
 
     DEFAULT_CSS = """
     AttachmentLine { width: 1fr; height: auto; }
@@ -115,7 +115,7 @@ class AttachmentLine(Static, can_focus=True):
     BINDINGS = [Binding("enter,space", "open", "open", show=False)]
 
     class OpenWanted(Message):
-        """The person wants to see it."""
+        """The user wants to open the attachment."""
 
         def __init__(self, block: s.ImageContent | s.AudioContent) -> None:
             super().__init__()
@@ -126,7 +126,7 @@ class AttachmentLine(Static, can_focus=True):
         self._block = block
 
     def action_open(self) -> None:
-        """Open it."""
+        """Open the attachment."""
         self.post_message(self.OpenWanted(self._block))
 
     def on_click(self) -> None:

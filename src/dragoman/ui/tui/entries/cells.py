@@ -1,4 +1,4 @@
-"""A terminal on the screen: its cells in their colours."""
+"""Draws the rows of a terminal in their colours."""
 
 from textual.content import Content
 from textual.widgets import Static
@@ -8,7 +8,7 @@ from ...legible import legible
 from ...model.terminals import TerminalView
 from ..words import line
 
-TAIL = 8  # rows of a command that runs
+TAIL = 8  # rows shown, unless the terminal is shown whole
 _LOOKS = {"dim": "dim", "bold": "bold", "italic": "italic", "underline": "underline", "reverse": "reverse"}
 
 
@@ -18,7 +18,7 @@ def drawn(row: ScreenRow) -> Content:
 
 
 def _style(words: str) -> str:
-    """A style of the emulator as the toolkit writes it."""
+    """Translate a style of the emulator into one of the toolkit."""
     parts, back = list[str](), ""
     for word in words.split():
         if word in _LOOKS or word == "strike":
@@ -35,7 +35,7 @@ def _colour(name: str) -> str:
 
 
 class TerminalCells(Static):
-    """Shows the last rows of a terminal, or all that are kept."""
+    """Shows the last rows of a terminal, or all stored rows."""
 
     DEFAULT_CSS = "TerminalCells { width: 1fr; height: auto; }"
 
@@ -47,12 +47,12 @@ class TerminalCells(Static):
         self.draw()
 
     def draw(self) -> None:
-        """Draw what is on the screen now."""
+        """Draw the current rows."""
         self.update(cells_of(self.view, is_whole=self.is_whole))
 
 
 def cells_of(view: TerminalView, *, is_whole: bool) -> Content:
-    """The rows of a terminal, with how many are not shown and how its command ended."""
+    """The rows of a terminal, with the number of hidden rows and how its command failed."""
     rows = view.rows
     hidden = 0 if is_whole else max(len(rows) - TAIL, 0)
     parts = [Content.styled(f"… {hidden + view.screen.lost} earlier lines", "$quiet")] if hidden else []

@@ -1,4 +1,4 @@
-"""A command of the person's own: what it prints, and a keyboard for it while it runs."""
+"""A card for a user's command: shows the output, and passes keys to the command while it runs."""
 
 from textual.content import Content
 from textual.events import Key
@@ -13,7 +13,7 @@ from ..words import COLOURS, SIGNS, duration, line
 from .cells import TerminalCells
 from .folding import Folded
 
-# What a terminal sends for the keys that are no letters.
+# What a terminal sends for keys that are not letters.
 SENT = {
     "enter": "\r",
     "tab": "\t",
@@ -31,10 +31,10 @@ MAX_COMMAND = 80  # columns
 
 
 class CommandCard(Folded):
-    """It is open until the person folds it; while it runs and has the focus, keys go to the command."""
+    """A card that is open until the user folds it; a running command receives the keys while it has the focus."""
 
     class Typed(Message):
-        """The person typed something for the command."""
+        """The user typed a key for the command."""
 
         def __init__(self, intent: TypeInto) -> None:
             super().__init__()
@@ -66,7 +66,7 @@ class CommandCard(Folded):
         self.draw_terminals()
 
     def draw_terminals(self) -> None:
-        """Draw what it shows now."""
+        """Draw the current output."""
         if self._cells is not None and self.is_open:
             self._cells.is_whole = self._by_hand
             self._cells.draw()

@@ -1,4 +1,4 @@
-"""A change of a file: unified or side by side, with its line numbers and marks on the words that differ."""
+"""A change of a file: unified or side by side, with line numbers and marks on the words that differ."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,10 +17,10 @@ from ...layout import broken
 from ...legible import legible
 
 CONTEXT = 3  # lines around a change
-SIDE_BY_SIDE = 130  # columns from which on a change is shown side by side, unless the person wants it otherwise
+SIDE_BY_SIDE = 130  # columns from which a change is shown side by side, unless the user chose a layout
 MAX_ROWS = 2000
 MINUS = "\u2212"
-MAX_MARKED = 400  # characters of a line whose words are compared
+MAX_MARKED = 400  # characters; the words of longer lines are not compared
 _WORDS = re.compile(r"\w+|\s+|.")
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
@@ -46,7 +46,7 @@ class DiffRow(NamedTuple):
 
 
 def rows_of(diff: s.Diff, context: int = CONTEXT) -> list[DiffRow]:
-    """What differs, with some lines around it."""
+    """The lines that differ, with `context` lines around them."""
     old, new = lines_of(diff.old_text or ""), lines_of(diff.new_text)
     rows = list[DiffRow]()
     steps = compared(old, new)
@@ -85,7 +85,7 @@ def _text(line: str) -> str:
 
 
 def _ends(old: Sequence[str], new: Sequence[str]) -> list[DiffRow]:
-    """Whether the last line has lost or gained its end, which nobody would see."""
+    """A note if the last line gained or lost its line break, which would be invisible otherwise."""
     had, has = (not side or side[-1].endswith("\n") for side in (old, new))
     if had == has or not (old and new):
         return []
@@ -95,7 +95,7 @@ def _ends(old: Sequence[str], new: Sequence[str]) -> list[DiffRow]:
 
 
 def _marked(old: str, new: str) -> tuple[Marks, Marks]:
-    """Where two lines differ, word by word; nothing is marked where hardly anything is alike."""
+    """The ranges in which two lines differ, word by word; empty if the lines have little in common."""
     if len(old) > MAX_MARKED or len(new) > MAX_MARKED:
         return (), ()
     one, other = _WORDS.findall(old.rstrip("\r\n")), _WORDS.findall(new.rstrip("\r\n"))
@@ -111,7 +111,7 @@ def _marked(old: str, new: str) -> tuple[Marks, Marks]:
 
 
 def rows_of_unified(text: str) -> list[DiffRow]:
-    """The lines of a unified diff that was made elsewhere, with the names of files in between."""
+    """The rows of a unified diff in text form, with the names of files between them."""
     rows, old, new = list[DiffRow](), 0, 0
     is_inside = False
     for each in text.split("\n"):
@@ -133,7 +133,7 @@ def rows_of_unified(text: str) -> list[DiffRow]:
 
 
 def _with_marks(rows: list[DiffRow]) -> list[DiffRow]:
-    """The same rows with marks where as many lines come as go."""
+    """Mark the differing words where the number of added lines equals the number of removed lines."""
     at = 0
     while at < len(rows):
         gone = at
@@ -152,19 +152,19 @@ def _with_marks(rows: list[DiffRow]) -> list[DiffRow]:
 
 
 def counts(rows: Iterable[DiffRow]) -> tuple[int, int]:
-    """How many lines come, and how many go."""
+    """The numbers of added and removed lines."""
     signs = [row.sign for row in rows]
     return signs.count("+"), signs.count("-")
 
 
 def counted(rows: Iterable[DiffRow]) -> Content:
-    """The same in words."""
+    """The numbers of added and removed lines, as text."""
     come, gone = counts(rows)
     return Content.assemble((f"+{come}", "$good"), " ", (f"{MINUS}{gone}", "$bad"))
 
 
 class DiffView(Widget):
-    """Shows a change; `layout_kind` is how."""
+    """Shows a change in the layout `layout_kind`."""
 
     DEFAULT_CSS = "DiffView { height: auto; width: 1fr; }"
     can_focus = False
@@ -177,12 +177,12 @@ class DiffView(Widget):
         self._drawn: tuple[tuple[int, bool], Content] | None = None
 
     def set_layout(self, kind: Layout) -> None:
-        """Show it unified or side by side."""
+        """Show the change in another layout."""
         self._kind = kind
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many lines as it has at this width."""
+        """The number of lines at this width."""
         return self._content(width).plain.count("\n") + 1
 
     def render(self) -> Content:
@@ -246,7 +246,7 @@ def _side(row: DiffRow | None, digits: int, room: int, half: int, which: str) ->
 
 
 def _pairs(rows: Sequence[DiffRow]) -> Iterator[tuple[DiffRow | None, DiffRow | None]]:
-    """What stands on the left and what on the right."""
+    """Pair the rows of the left side with those of the right side."""
     gone, come = list[DiffRow](), list[DiffRow]()
 
     def flush() -> Iterator[tuple[DiffRow | None, DiffRow | None]]:
@@ -275,7 +275,7 @@ def _note(row: DiffRow, digits: int) -> Content:
 
 
 def _pieces(row: DiffRow, room: int) -> Iterator[tuple[bool, Content]]:
-    """The text of a row in pieces that fit, with its marks."""
+    """The text of a row, with its marks, in pieces that fit; the flag tells the first piece."""
     text, places = _written(row)
     marks = [(places[start], places[end]) for start, end in row.marks] if places else ()
     at = 0
@@ -289,9 +289,9 @@ def _pieces(row: DiffRow, room: int) -> Iterator[tuple[bool, Content]]:
 
 
 def _written(row: DiffRow) -> tuple[str, Sequence[int]]:
-    """The text of a row as it is shown, and where each character stands; nowhere, if some are written out.
+    """The text of a row as shown, and the position of each character; no positions if characters are escaped.
 
-    In a line that comes or goes, blanks that look like others are seen: tabs, odd ones, those at the end.
+    Added and removed lines show the blanks that look like others: tabs, unusual spaces, spaces at the end.
     """
     if (text := legible(row.text)) != row.text:
         return text.replace("\t", TAB), ()

@@ -1,4 +1,4 @@
-"""Entries that fold to one line and open on a key or a click."""
+"""Entries that fold to one line; a key or a click opens them."""
 
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -8,7 +8,7 @@ from textual.widgets import Static
 
 
 class Folded(Vertical, can_focus=True):
-    """A line, and below it what it stands for while it is open."""
+    """A line, and below it a body that is shown while the entry is open."""
 
     DEFAULT_CSS = """
     Folded { height: auto; width: 1fr; }
@@ -23,23 +23,23 @@ class Folded(Vertical, can_focus=True):
         super().__init__()
         self.head = Static(Content(""), classes="head")
         self.body = Vertical(classes="body")
-        self._by_hand = False  # the person opened or folded it, and it stays so
+        self._by_hand = False  # the user opened or folded the entry, so it stays that way
 
     def compose(self) -> "list[Static | Vertical]":
         return [self.head, self.body]
 
     @property
     def is_open(self) -> bool:
-        """Whether what it stands for is shown."""
+        """Whether the body is shown."""
         return self.has_class("open")
 
     def fold(self, is_open: bool) -> None:
-        """Open or fold it, unless the person has done either."""
+        """Open or fold the entry, unless the user has done either."""
         if not self._by_hand and is_open != self.is_open:
             self._set_open(is_open)
 
     def action_open_or_fold(self) -> None:
-        """Open it, or fold it."""
+        """Open the entry, or fold it if it is open."""
         self._by_hand = True
         self._set_open(not self.is_open)
 
@@ -48,7 +48,7 @@ class Folded(Vertical, can_focus=True):
         self.draw()
 
     def draw(self) -> None:
-        """Draw its line, and its body while it is open."""
+        """Draw the line, and the body while the entry is open."""
 
     def on_click(self, event: Click) -> None:
         if event.widget is self.head:

@@ -1,4 +1,4 @@
-"""Pictures in the sequences of terminals that show them: of kitty, of iTerm2, and sixels."""
+"""Encodes pictures as terminal sequences: those of kitty and iTerm2, and sixels."""
 
 import base64
 import binascii
@@ -9,13 +9,13 @@ from .... import schema as s
 from ..terminal.traits import Graphics
 from .png import SIGNATURE, Pixels, pixels_of
 
-PIECE = 4096  # characters of one sequence of kitty
-WIDEST, HIGHEST = 640, 420  # pixels of a picture in sixels
-INLINE = ("image/png", "image/jpeg", "image/gif")  # kinds that iTerm2 shows
+PIECE = 4096  # characters of one kitty sequence
+WIDEST, HIGHEST = 640, 420  # pixels of a sixel picture
+INLINE = ("image/png", "image/jpeg", "image/gif")  # types that iTerm2 shows
 
 
 def drawing(block: s.ImageContent | s.AudioContent, graphics: Graphics) -> bytes | None:
-    """The bytes that show a picture; None where the terminal cannot, or not this kind."""
+    """The bytes that show a picture; None if the terminal cannot show it."""
     if not graphics or not isinstance(block, s.ImageContent):
         return None
     try:
@@ -36,7 +36,7 @@ def _inline(data: bytes) -> bytes:
 
 
 def _transmitted(data: bytes) -> Iterator[bytes]:
-    """The file in pieces; the terminal answers none of them."""
+    """The file in kitty sequences, which tell the terminal not to answer."""
     encoded = base64.b64encode(data)
     for at in range(0, len(encoded), PIECE):
         head = b"a=T,f=100,q=2," if at == 0 else b""
@@ -45,7 +45,7 @@ def _transmitted(data: bytes) -> Iterator[bytes]:
 
 
 def sixels(pixels: Pixels) -> str:
-    """The picture in 216 colours, made smaller until it fits."""
+    """The picture in 216 colours, reduced until it fits."""
     step = max(-(-pixels.width // WIDEST), -(-pixels.height // HIGHEST), 1)
     rows = [[_colour(pixel) for pixel in row[::step]] for row in pixels.rows[::step]]
     colours = sorted({colour for row in rows for colour in row})
@@ -60,7 +60,7 @@ def _colour(pixel: tuple[int, int, int]) -> int:
 
 
 def _band(rows: Sequence[Sequence[int]]) -> str:
-    """Six rows: for each of their colours, where it is."""
+    """Six rows of pixels: for each colour, the places where it occurs."""
     drawn = []
     for colour in sorted({each for row in rows for each in row}):
         bits = [sum(1 << at for at, row in enumerate(rows) if row[x] == colour) for x in range(len(rows[0]))]

@@ -1,4 +1,4 @@
-"""What was said and thought: the agent's words as Markdown that streams, the person's as they were written."""
+"""Messages and thoughts: the agent's text as streaming Markdown, the user's text as it was written."""
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -15,7 +15,7 @@ from .folding import Folded
 
 
 class UserMessage(Vertical):
-    """A prompt, as it was sent."""
+    """Shows a prompt as it was sent."""
 
     DEFAULT_CSS = """
     UserMessage { height: auto; width: 1fr; margin-bottom: 1; }
@@ -36,17 +36,17 @@ class UserMessage(Vertical):
         self.draw()
 
     def draw(self) -> None:
-        """Draw what it says now."""
+        """Draw the current text."""
         self._words.update(lines(block_shown(block, self._cwd) for block in self._message.content))
 
 
 def block_shown(block: s.ContentBlock, cwd: str = "") -> Content:
-    """A content block in plain text; what is none is a line with its size."""
+    """A content block as plain text; an attachment is a line with its size."""
     return shown(block.text) if isinstance(block, s.TextContent) else attachment_shown(block, cwd)
 
 
 class AgentMessage(Vertical):
-    """What the agent says, as Markdown; what is above the words that stream is not laid out again."""
+    """Shows the agent's message as Markdown; streamed text does not lay out the text above it again."""
 
     DEFAULT_CSS = """
     AgentMessage { height: auto; width: 1fr; margin-bottom: 1; }
@@ -59,17 +59,17 @@ class AgentMessage(Vertical):
     def __init__(self, message: Message, cwd: str) -> None:
         super().__init__()
         self._message, self._cwd = message, cwd
-        self._markdown: Markdown | None = None  # where the words go that come next
+        self._markdown: Markdown | None = None  # receives the next text
         self._prose = ProseStream()
-        self._blocks = 0  # how many of the message are shown
-        self._waiting: dict[Markdown, str] = {}  # words that are not drawn yet
+        self._blocks = 0  # the number of blocks shown
+        self._waiting: dict[Markdown, str] = {}  # text that is not drawn yet
         self._is_drawing = False
 
     def on_mount(self) -> None:
         self.draw()
 
     def draw(self) -> None:
-        """Draw what has come since."""
+        """Draw the blocks that arrived since the last call."""
         new = self._message.blocks[self._blocks :]
         self._blocks += len(new)
         for block in new:
@@ -101,7 +101,7 @@ class AgentMessage(Vertical):
 
 
 class ThoughtLine(Folded):
-    """What the agent thinks: one line, which opens."""
+    """Shows the agent's thoughts as one line, which opens."""
 
     DEFAULT_CSS = """
     ThoughtLine { margin-bottom: 1; }

@@ -1,4 +1,4 @@
-"""Lines of a transcript that are neither words nor tools: notices, decisions, ends of turns, subagents."""
+"""Other lines of a transcript: notices, decisions, ends of turns, subagents."""
 
 from textual.content import Content
 from textual.widgets import Static
@@ -21,7 +21,7 @@ ENDS = {
 
 
 class NoteLine(Static):
-    """One such line."""
+    """Shows an entry as a line."""
 
     DEFAULT_CSS = "NoteLine { height: auto; width: 1fr; } NoteLine.alone { margin-bottom: 1; }"
 
@@ -34,7 +34,7 @@ class NoteLine(Static):
         self.draw()
 
     def draw(self) -> None:
-        """Draw what it says now."""
+        """Draw the current text; an empty line is hidden."""
         content = _told(self._entry, self._span)
         self.display = bool(content.plain)
         self.update(content)
@@ -67,7 +67,7 @@ def _told(entry: ShownEntry, span: Span) -> Content:
         case Unknown():
             return Content.styled("· an update of a kind this version does not know", "$quiet")
         case PlanEntries():
-            return Content("")  # at the side
+            return Content("")  # the side panel shows the plan
     return Content("")
 
 

@@ -1,4 +1,4 @@
-"""Reads PNG pictures, for terminals that take colours and no files; those of eight bits, without interlacing."""
+"""Reads PNG pictures of eight bits without interlacing, for terminals that accept pixels but no files."""
 
 import struct
 import zlib
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MOST = 1_500_000  # pixels
-CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of grey, RGB, a palette, grey and RGB with transparency
+CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by type: grey, RGB, palette, grey with alpha, RGB with alpha
 
 Pixel = tuple[int, int, int]
 
 
 class Pixels(NamedTuple):
-    """A picture, row by row; what is transparent is dropped on white."""
+    """A picture, row by row; transparent pixels are blended with white."""
 
     width: int
     height: int
@@ -21,7 +21,7 @@ class Pixels(NamedTuple):
 
 
 def pixels_of(data: bytes) -> Pixels | None:
-    """The pixels of a PNG; None for anything else, for kinds that are not read, and for too many."""
+    """The pixels of a PNG; None for other data, unsupported kinds and too many pixels."""
     try:
         return _read(data)
     except (struct.error, zlib.error, IndexError, KeyError, ValueError):
@@ -57,7 +57,7 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _unfiltered(raw: bytes, length: int, step: int) -> Iterator[bytes]:
-    """The bytes of each row, which a PNG stores as differences from those beside and above."""
+    """The bytes of each row; a PNG stores them as differences from the bytes to the left and above."""
     above = bytes(length)
     for start in range(0, len(raw) - length, length + 1):
         kind, line = raw[start], bytearray(raw[start + 1 : start + 1 + length])

@@ -1,4 +1,4 @@
-"""A tool call as a card: what it does in one line, and what it changed, printed and said below."""
+"""A tool call as a card: one line about the call, with its changes, output and text below."""
 
 import msgspec
 from textual.content import Content
@@ -29,26 +29,26 @@ VERBS = {
     "switch_mode": "Mode",
     "other": "Tool",
 }
-MAX_RAW = 20_000  # characters of an input or output
-MOST_LINES = 12  # of what a tool says while it is not opened by hand
+MAX_RAW = 20_000  # characters shown of an input or output
+MOST_LINES = 12  # shown of a tool's text, unless the user opened the card
 
 
 class ToolCard(Folded):
-    """A tool call: it is open while it works and when it failed, and folds when it is done."""
+    """Shows a tool call; the card is open while the call runs or if it failed, and folds when it is done."""
 
     def __init__(self, call: ToolCallEntry, model: ConversationModel, layout_kind: Layout) -> None:
         super().__init__()
         self.call, self._model, self._layout = call, model, layout_kind
         self._span = model.span(call)
-        self._drawn: object = None  # what the body was made of
+        self._drawn: object = None  # the state that the body shows
         self._cells: list[TerminalCells] = []
-        self._columns = 80  # until it is known how many there are
+        self._columns = 80  # until the first resize
 
     def on_mount(self) -> None:
         self.draw()
 
     def set_layout(self, kind: Layout) -> None:
-        """Show its changes unified or side by side."""
+        """Show the changes in another layout."""
         self._layout = kind
         for view in self.query(DiffView):
             view.set_layout(kind)
@@ -69,7 +69,7 @@ class ToolCard(Folded):
             self.head.update(self._line())
 
     def _line(self) -> Content:
-        """Its one line: the verb, the thing, the figures at the right; what is opened by hand is named whole."""
+        """The card's line: verb, title, figures at the right; the title is whole if the user opened the card."""
         call, figures = self.call, Content("  ").join(self._figures())
         sign, colour = SIGNS[call.status], COLOURS[call.status]
         verb = VERBS.get(call.kind, "Tool")
@@ -85,7 +85,7 @@ class ToolCard(Folded):
         return Content.assemble(left, " " * max(self._columns - left.cell_length - figures.cell_length, 2), figures)
 
     def _figures(self) -> list[Content]:
-        """Figures of a call: lines that come and go, how it ended, how long it took."""
+        """The figures of a call: added and removed lines, how the call ended, how long it took."""
         found = [
             counted([row for diff in diffs for row in rows_of(diff)])
             for diffs in [[content for content in self.call.content if isinstance(content, s.Diff)]]
@@ -98,14 +98,14 @@ class ToolCard(Folded):
         return found
 
     def terminals(self) -> list[TerminalView]:
-        """The terminals of this call, the host's and the agent's own."""
+        """The terminals of this call: the host's and the agent's own."""
         views = self._model.terminals.views
         ids = [content.terminal_id for content in self.call.content if isinstance(content, s.Terminal)]
         own = [id for id in views if id.startswith(f"{self.call.id} ")]
         return [views[id] for id in dict.fromkeys([*ids, *own]) if id in views]
 
     def draw_terminals(self) -> None:
-        """Draw what its terminals show now."""
+        """Draw the current output of the terminals."""
         if self.is_open:
             if len(self._cells) != len(self.terminals()):
                 self._draw_body()
@@ -143,7 +143,7 @@ class ToolCard(Folded):
         return parts
 
     def _said(self, words: Content) -> Content:
-        """What a tool says; while it was not opened by hand, no more than some lines."""
+        """The text of a tool, limited to `MOST_LINES` unless the user opened the card."""
         each = words.split("\n", allow_blank=True)
         if self._by_hand or len(each) <= MOST_LINES:
             return words

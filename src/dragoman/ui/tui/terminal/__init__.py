@@ -1,1 +1,1 @@
-"""The person's terminal: what it tells of itself, which keys it sends, and that it can be gone."""
+"""The user's terminal: its traits, the keys that it sends, and its loss."""

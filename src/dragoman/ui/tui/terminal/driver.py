@@ -1,10 +1,10 @@
-"""The toolkit's way to the terminal, which holds nobody up once the terminal is gone."""
+"""The toolkit's terminal driver, changed so that it does not block after the terminal is gone."""
 
 from textual.drivers.linux_driver import LinuxDriver
 
 
 class TerminalDriver(LinuxDriver):
-    """Writes as long as somebody takes it; the toolkit's own waits for ever for a thread that has failed."""
+    """Writes while the writer thread runs; the toolkit's own driver waits forever for a thread that has failed."""
 
     def write(self, data: str) -> None:
         writer = self._writer_thread

@@ -1,4 +1,4 @@
-"""Keys as terminals send them, where the toolkit takes them for letters."""
+"""Keys that the toolkit mistakes for letters."""
 
 from typing import cast
 
@@ -6,7 +6,7 @@ from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 
 
 def have_alt_digits() -> None:
-    """Have Alt-1 to Alt-9 be keys; the toolkit reads them as letters, for one terminal of macOS."""
+    """Make the toolkit report Alt-1 to Alt-9 as keys; it reads them as letters for the sake of a macOS terminal."""
     known = cast("dict[str, object]", ANSI_SEQUENCES_KEYS)
     for digit in "0123456789":
         known.pop(f"\x1b{digit}", None)

@@ -1,4 +1,4 @@
-"""What the person's terminal tells of itself: whether its background is light, and how it shows pictures."""
+"""Traits of the user's terminal: whether its background is light, and how it shows pictures."""
 
 import os
 import re
@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 
 from ....foundation.unix import fcntl, termios, tty
 
-PATIENCE = 2.0  # seconds; every terminal answers the second question, so this is for one that is far away
-ASKED = b"\x1b]11;?\x1b\\\x1b[c"  # the colour of the background; what the terminal is
+PATIENCE = 2.0  # seconds; every terminal answers the second query, so this limit is for slow connections
+ASKED = b"\x1b]11;?\x1b\\\x1b[c"  # queries of the background colour and of the terminal's type
 _COLOUR = re.compile(rb"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
 _ANSWER = re.compile(rb"\x1b\[\?([0-9;]*)c")
 SIXEL = "4"
@@ -19,14 +19,14 @@ Graphics = Literal["kitty", "iterm2", "sixel", ""]
 
 
 class TerminalTraits(NamedTuple):
-    """What is known of a terminal."""
+    """The known traits of a terminal."""
 
     is_light: bool = False
-    graphics: Graphics = ""  # the way in which it shows pictures
+    graphics: Graphics = ""  # how the terminal shows pictures
 
 
 def traits_of_terminal(environment: Mapping[str, str] = os.environ) -> TerminalTraits:
-    """Ask the terminal of this process; what it does not tell is read off the environment."""
+    """Query the terminal of this process; the environment supplies missing answers."""
     told = _answers() if environment.get("TERM") not in (None, "dumb") else b""
     is_light = _is_light(told)
     if is_light is None:
@@ -37,7 +37,7 @@ def traits_of_terminal(environment: Mapping[str, str] = os.environ) -> TerminalT
 
 
 def _graphics(environment: Mapping[str, str]) -> Graphics:
-    """How a terminal of this name shows pictures; inside of another program, such as tmux, its name is no help."""
+    """How the environment's terminal shows pictures; empty inside tmux or screen, which hide the terminal."""
     if environment.get("TMUX") or environment.get("STY"):
         return ""
     if environment.get("KITTY_WINDOW_ID") or environment.get("TERM") in ("xterm-kitty", "xterm-ghostty"):
@@ -53,7 +53,7 @@ def _is_light(told: bytes) -> bool | None:
 
 
 def _answers() -> bytes:
-    """What the terminal answers; nothing where none is there, or where keys wait that would be lost."""
+    """The answers of the terminal; empty without a terminal, or if typed keys are waiting and would be lost."""
     try:
         there = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:

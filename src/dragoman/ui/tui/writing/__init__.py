@@ -1,1 +1,1 @@
-"""Where the person writes: the input, its completions and its history."""
+"""The user's input, its completions and its history."""

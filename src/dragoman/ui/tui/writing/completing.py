@@ -1,4 +1,4 @@
-"""What the input offers while one writes: commands of the agent behind `/`, files behind `@`."""
+"""Completions while the user types: the agent's commands after `/`, files after `@`."""
 
 import asyncio
 import os
@@ -23,11 +23,11 @@ from .matching import matching
 _AT = re.compile(r"(?:^|(?<=[\s(\[]))@([^\s@]*)$")
 _SLASH = re.compile(r"/([^\s/]*)")
 _NAMED = re.compile(r"(?:^|(?<=[\s(\[]))@([^\s@]+)")
-MOST_FILES = 20  # named in a prompt, that go along with it
+MOST_FILES = 20  # files named in a prompt that are attached to it
 
 
 class Completions(OptionList, can_focus=False):
-    """A list above the input; the keys stay with the input."""
+    """A list above the input; the input keeps the focus."""
 
     DEFAULT_CSS = """
     Completions { height: auto; max-height: 9; border: none; padding: 0 1; background: $raised; display: none; }
@@ -38,25 +38,25 @@ class Completions(OptionList, can_focus=False):
         super().__init__()
         self._driver, self._composer = driver, composer
         self._files = FileIndex(driver.options.cwd)
-        self._wanted: tuple[str, str] | None = None  # what is completed, `/` or `@`, and what stands there
+        self._wanted: tuple[str, str] | None = None  # the sign, `/` or `@`, and the text after it
         self._dismissed: tuple[str, str] | None = None
 
     def on_unmount(self) -> None:
         self._files.close()
 
     def close(self) -> None:
-        """Offer nothing."""
+        """Close the list."""
         self._wanted = None
         self._composer.is_completing = False
         self.remove_class("open")
 
     def refresh_commands(self) -> None:
-        """The agent told other commands."""
+        """Update the list after the agent changed its commands."""
         if self._wanted and self._wanted[0] == "/":
             self._offer_commands(self._wanted[1])
 
     async def update_for(self, before: str) -> None:
-        """Offer what fits the word before the cursor."""
+        """Offer the completions of the word before the cursor."""
         wanted = _wanted_in(before)
         if wanted is None or wanted == self._dismissed:
             self.close()
@@ -66,7 +66,7 @@ class Completions(OptionList, can_focus=False):
         if wanted[0] == "/":
             self._offer_commands(wanted[1])
             return
-        await asyncio.sleep(0.03)  # somebody may be writing on
+        await asyncio.sleep(0.03)  # the user may still be typing
         if self._wanted != wanted:
             return
         found = await self._files.find(wanted[1])
@@ -92,7 +92,7 @@ class Completions(OptionList, can_focus=False):
         self.add_class("open")
 
     def chosen(self, key: str) -> None:
-        """Do what a key of the list wants."""
+        """Carry out the action of a key of the list."""
         match key:
             case "up":
                 self.action_cursor_up()
@@ -121,12 +121,12 @@ class Completions(OptionList, can_focus=False):
             self._composer.replace_before(len(typed) + 1, f"{sign}{option.id} ")
 
     def _is_written(self) -> bool:
-        """Whether the chosen word stands there in full already."""
+        """Whether the highlighted word is already typed in full."""
         option = self.highlighted_option
         return option is not None and self._wanted is not None and option.id == self._wanted[1]
 
     def blocks_of(self, text: str) -> list[s.ContentBlock]:
-        """A prompt as blocks: its words, and each file that it names, as far as the agent takes them."""
+        """A prompt as blocks: its text, and each file that it names, if the agent accepts the file."""
         cwd = self._driver.options.cwd
         names = [name.rstrip(".,;:!?)") for name in _NAMED.findall(text)]
         named = [Path(os.path.join(cwd, name)) for name in dict.fromkeys(names) if is_there(cwd, name)]
@@ -141,7 +141,7 @@ class Completions(OptionList, can_focus=False):
 
 
 def _wanted_in(before: str) -> tuple[str, str] | None:
-    """What the word before the cursor begins: a command at the very start, or a file."""
+    """The word to complete before the cursor: a command at the very start, or a file; None for any other word."""
     if (slash := _SLASH.fullmatch(before)) is not None:
         return "/", slash[1]
     if (at := _AT.search(before.rpartition("\n")[2])) is not None:

@@ -1,4 +1,4 @@
-"""Where the person writes: several lines, a history, completion of commands and files."""
+"""The prompt editor: several lines, a history, completion of commands and files."""
 
 import os
 import shlex
@@ -15,11 +15,11 @@ from ...output import defused
 from .history import PromptHistory
 
 MAX_DRAGGED = 20  # files at once
-MAX_LINES = 10  # of the editor on the screen
+MAX_LINES = 10  # visible lines of the editor
 
 
 def dragged(text: str) -> list[Path]:
-    """The files whose paths terminals type when somebody drags files into them; none where it is another text."""
+    """The files whose paths the terminal types when the user drags files in; empty for any other text."""
     try:
         words = shlex.split(text.strip())
     except ValueError:
@@ -31,14 +31,14 @@ def dragged(text: str) -> list[Path]:
 
 
 class PromptEditor(TextArea):
-    """The editor of prompts; it says what the person wants done with what they wrote."""
+    """The editor of prompts; it posts a message for each action that the user wants."""
 
     DEFAULT_CSS = f"""
     PromptEditor {{ height: auto; max-height: {MAX_LINES + 2}; min-height: 1; min-width: 4; width: 1fr;
         border: none; padding: 0 1; background: $ground; color: $words; }}
     PromptEditor:focus {{ border: none; }}
     """
-    # Keys are obeyed where they are read, and not as bindings: those would overtake letters that were typed before.
+    # `_on_key` handles these keys: as bindings, they would overtake letters that were typed before.
     KEYS: ClassVar[dict[str, str]] = {
         "enter": "send",
         "alt+enter": "steer",
@@ -50,14 +50,14 @@ class PromptEditor(TextArea):
     }
 
     class Given(Message):
-        """The person wants a prompt sent."""
+        """The user sends a prompt."""
 
         def __init__(self, text: str, is_steering: bool) -> None:
             super().__init__()
             self.text, self.is_steering = text, is_steering
 
     class Moved(Message):
-        """What stands before the cursor is different."""
+        """The text before the cursor changed."""
 
         def __init__(self, before: str) -> None:
             super().__init__()
@@ -71,29 +71,29 @@ class PromptEditor(TextArea):
             self.key = key
 
     class Pasted(Message):
-        """A text was pasted that is too long to stand among the words."""
+        """The user pasted a text that is too long for the input."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class EditorWanted(Message):
-        """The person wants to write in their own editor."""
+        """The user wants to write in an external editor."""
 
     class Dropped(Message):
-        """Files were dragged in."""
+        """The user dragged files in."""
 
         def __init__(self, paths: Sequence[Path]) -> None:
             super().__init__()
             self.paths = paths
 
     class HelpWanted(Message):
-        """The person wants to see every key."""
+        """The user wants to see every key."""
 
     class HistoryWanted(Message):
-        """The person looks for an earlier prompt."""
+        """The user searches for an earlier prompt."""
 
-    LONG = 1000  # characters of a paste, or
+    LONG = 1000  # characters of a paste; a longer one is attached, as is one with more lines
     LONG_LINES = 12
 
     def __init__(self, history: PromptHistory) -> None:
@@ -101,13 +101,13 @@ class PromptEditor(TextArea):
             soft_wrap=True, highlight_cursor_line=False, placeholder="Ask, or type / for commands, @ for files"
         )
         self._history = history
-        self._at: int | None = None  # which earlier prompt is shown
+        self._at: int | None = None  # the index of the earlier prompt that is shown
         self._draft = ""
         self.is_completing = False
 
     @property
     def before(self) -> str:
-        """What stands before the cursor in its line, and whether lines stand above, as one text."""
+        """The text before the cursor, including the lines above."""
         row, column = self.cursor_location
         return "\n".join([*self.text.split("\n")[:row], self.get_line(row).plain[:column]])
 
@@ -115,17 +115,17 @@ class PromptEditor(TextArea):
         self.post_message(self.Moved(self.before))
 
     def replace_before(self, count: int, text: str) -> None:
-        """Put a text in the place of so many characters before the cursor."""
+        """Replace `count` characters before the cursor."""
         row, column = self.cursor_location
         self.replace(text, (row, column - count), (row, column))
 
     def write(self, text: str) -> None:
-        """Have another text, with the cursor at its end."""
+        """Replace the whole text, and put the cursor at its end."""
         self.load_text(defused(text))
         self.move_cursor(self.document.end)
 
     def action_send(self) -> None:
-        """Send it; a backslash at the end of a line makes a new one instead."""
+        """Send the prompt; a backslash before the cursor makes a new line instead."""
         if self.is_completing:
             self.post_message(self.CompletionKey("enter"))
             return
@@ -136,7 +136,7 @@ class PromptEditor(TextArea):
         self._give(is_steering=False)
 
     def action_steer(self) -> None:
-        """Send it into the turn that runs."""
+        """Send the prompt into the running turn."""
         self._give(is_steering=True)
 
     def _give(self, *, is_steering: bool) -> None:
@@ -148,18 +148,18 @@ class PromptEditor(TextArea):
         self.post_message(self.Given(text, is_steering))
 
     def action_break_line(self) -> None:
-        """Go on in a new line."""
+        """Insert a line break."""
         self.insert("\n")
 
     def action_nothing(self) -> None:
-        """Stay where one is."""
+        """Ignore the key."""
 
     def action_open_editor(self) -> None:
-        """Write in one's own editor."""
+        """Open the text in an external editor."""
         self.post_message(self.EditorWanted())
 
     def action_search_history(self) -> None:
-        """Look for an earlier prompt."""
+        """Search for an earlier prompt."""
         self.post_message(self.HistoryWanted())
 
     async def _on_key(self, event: events.Key) -> None:
@@ -188,7 +188,7 @@ class PromptEditor(TextArea):
         await super()._on_key(event)
 
     def _recall(self, step: int) -> bool:
-        """Show an earlier or a later prompt; what was being written comes back at the end."""
+        """Show an earlier or a later prompt; the draft comes back after the latest one."""
         earlier: Sequence[str] = self._history.prompts
         at = len(earlier) if self._at is None else self._at
         if not 0 <= at + step <= len(earlier):

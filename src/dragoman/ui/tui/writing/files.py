@@ -1,4 +1,4 @@
-"""The files of a directory, to be completed: found beside the screen, and narrowed down with every letter."""
+"""The files of a directory, for completion: a thread finds them, and every letter narrows them down."""
 
 import asyncio
 import os
@@ -10,8 +10,8 @@ from msgspec import Struct
 from ....host.trees.walking import files
 from .matching import matching
 
-MOST = 200_000  # files that are known
-FRESH = 20.0  # seconds after which the directory is looked through again
+MOST = 200_000  # indexed files
+FRESH = 20.0  # seconds after which the directory is searched again
 SHOWN = 50
 AT_ONCE = 2000  # files found between two pauses of the thread
 
@@ -23,7 +23,7 @@ class _Skipped(Struct):
 
 
 class FileIndex:
-    """What `@` offers, without what Git ignores."""
+    """The files that `@` offers, without those that Git ignores."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -33,7 +33,7 @@ class FileIndex:
         self._before: tuple[str, Sequence[str]] = ("", ())
 
     async def find(self, wanted: str) -> Sequence[str]:
-        """The files whose paths fit best."""
+        """The files whose paths match best."""
         if self._looking is None and time.monotonic() - self._looked_at > FRESH:
             self._looking = asyncio.create_task(self._look(), name="files")
         if not self.paths and self._looking is not None:
@@ -59,17 +59,17 @@ class FileIndex:
             if len(found) >= MOST:
                 break
             if len(found) % AT_ONCE == 0:
-                time.sleep(0.001)  # the screen comes first
+                time.sleep(0.001)  # lets the screen draw
         found.sort(key=lambda path: (path.count("/"), path))
         return found
 
     def close(self) -> None:
-        """Look no further."""
+        """Stop the search."""
         if self._looking is not None:
             self._looking.cancel()
 
 
 def is_there(directory: str, path: str) -> bool:
-    """Whether a path that was written names something in the directory."""
+    """Whether a typed path exists, relative to the directory."""
     full = os.path.join(directory, path)
     return bool(path) and os.path.lexists(full)

@@ -1,4 +1,4 @@
-"""What fits the few letters somebody typed: all of them in order, close together and at the start of words."""
+"""Fuzzy matching: a text contains the typed letters in order, best close together and at the start of words."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -8,7 +8,7 @@ BOUNDARIES = "/._- "
 
 
 def score(wanted: str, text: str) -> int | None:
-    """How well a text fits, the less the better; None where it does not.  Both are in small letters."""
+    """How well a text matches, lower is better; None if it does not. Both arguments are in lower case."""
     at, cost, last = -1, 0, -1
     for letter in wanted:
         at = text.find(letter, at + 1)
@@ -21,7 +21,7 @@ def score(wanted: str, text: str) -> int | None:
 
 
 def matching(wanted: str, things: Sequence[T], words: Callable[[T], str]) -> list[T]:
-    """The things that fit, the best first; all of them, in their order, where nothing is wanted."""
+    """The things that match, the best first; all of them, in their order, if `wanted` is empty."""
     letters = wanted.lower().replace(" ", "")
     if not letters:
         return list(things)
@@ -30,7 +30,7 @@ def matching(wanted: str, things: Sequence[T], words: Callable[[T], str]) -> lis
 
 
 def _best(letters: str, text: str) -> int | None:
-    """The score of a text, or the better one of its last part, as the name of a file has it."""
+    """The score of a text, or that of its last path component if it is better."""
     text = text.lower()
     if (whole := score(letters, text)) is None:
         return None

@@ -1,4 +1,4 @@
-"""The person's own programs, terminal and clipboard: an editor or a login takes the screen for a while."""
+"""The user's programs, terminal and clipboard: an editor or a login takes over the screen for a while."""
 
 import os
 import shlex
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ....foundation.programs import find_program
 from ....foundation.unix import termios, tty
 
-# What gives the picture on the clipboard of a desktop, and the variable that such a desktop sets.
+# The commands that print the picture on the clipboard, and the variable that such a desktop sets.
 CLIPBOARDS = (
     ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
     ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
@@ -18,12 +18,12 @@ CLIPBOARDS = (
 NO_PICTURE = "no picture is copied here; wl-paste, xclip or pngpaste has to be installed to look for one"
 PNG = b"\x89PNG\r\n\x1a\n"
 MAX_PICTURE = 5 * 1024 * 1024  # bytes
-CLIPBOARD_PATIENCE = 5.0  # seconds in which a desktop answers
-MAX_TEXT = 1024 * 1024  # characters that are read back
+CLIPBOARD_PATIENCE = 5.0  # seconds to wait for the clipboard
+MAX_TEXT = 1024 * 1024  # characters read back
 
 
 def edited(text: str) -> str | None:
-    """The text after the person has edited it; None where their editor did not end well."""
+    """Open the text in the user's editor, and return the result; None if the editor failed."""
     command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory(prefix="dragoman-prompt-") as directory:
         path = os.path.join(directory, "prompt.md")
@@ -36,7 +36,7 @@ def edited(text: str) -> str | None:
 
 
 def run_here(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a program at the person's terminal until it ends; gives its exit status."""
+    """Run a program at the user's terminal until it ends, and return its exit status."""
     try:
         return subprocess.run(command, env=environment, check=False).returncode
     except OSError:
@@ -44,7 +44,7 @@ def run_here(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def copied_picture() -> bytes | None:
-    """The picture that the person has copied on their desktop; None where there is none."""
+    """The picture on the user's clipboard; None if there is none."""
     for variable, (program, *words) in CLIPBOARDS:
         if (variable and not os.environ.get(variable)) or (found := find_program(program)) is None:
             continue
@@ -60,7 +60,7 @@ def copied_picture() -> bytes | None:
 
 
 def show_drawing(drawn: bytes) -> None:
-    """Show a picture, in the sequences of this terminal, until the person presses a key."""
+    """Show a picture, encoded for this terminal, until the user presses a key."""
     there = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     with open(there, "r+b", buffering=0) as terminal:
         before = termios.tcgetattr(there)
@@ -71,5 +71,5 @@ def show_drawing(drawn: bytes) -> None:
                     part = part[terminal.write(part) or 0 :]
             terminal.read(1)
         finally:
-            terminal.write(b"\x1b_Ga=d,q=2\x1b\\\x1b[2J\x1b[H")  # the first takes pictures of kitty away
+            terminal.write(b"\x1b_Ga=d,q=2\x1b\\\x1b[2J\x1b[H")  # the first sequence removes kitty's pictures
             termios.tcsetattr(there, termios.TCSAFLUSH, before)
