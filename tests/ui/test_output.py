@@ -240,4 +240,6 @@ def test_only_one_module_reaches_the_terminal_itself() -> None:
         "host/terminals/sandbox/escapes.py",
     }
     others |= {"transports/stdio.py", "reviewer/parsing.py"}
+    # What asks the terminal about itself, and what draws a picture there: in sequences of our own alone.
+    others |= {"ui/tui/terminal/traits.py", "ui/tui/writing/outside.py"}
     assert found == others

@@ -106,7 +106,7 @@ def test_every_kind_of_change_is_seen(kind: str, columns: int) -> None:
     gone, come = ([row for row in rows if row.sign == sign] for sign in "-+")
     notes = [row for row in rows if row.sign == "~"]
     drawn = [[piece.plain for row in side for _, piece in _pieces(row, columns)] for side in (gone, come)]
-    assert drawn[0] != drawn[1] or notes
+    assert notes if drawn[0] == drawn[1] else drawn
     view = DiffView(rows)
     shown = view._content(columns).plain
     assert not {sign for sign in shown if sign != "\n" and not sign.isprintable() and sign != "\u3000"}
