@@ -465,7 +465,10 @@ SESSIONS = (
     Item("2", "Update the documentation", "2026-01-30 17:40  /work/shop", group="coder"),
     Item("3", "Release 2.4", "2026-01-29 11:05  /work/shop", group="team"),
 )
-SAID = "Fix the failing price test\n\nYou: The price test fails since the rate change.\n\nThe rate table has two entries."
+SAID = (
+    "Fix the failing price test\n\nYou: The price test fails since the rate change.\n\n"
+    "The rate table has two entries."
+)
 
 
 async def complete_a_command(driven: Driven) -> None:
