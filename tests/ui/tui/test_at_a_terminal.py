@@ -14,6 +14,7 @@ from tmux import Terminal, terminal
 
 DRAGOMAN = f"{sys.executable} -W error -m dragoman"
 TESTY = f"{DRAGOMAN} tui --agent testy"
+OVERTAKEN = Path(__file__).parent / "peers" / "overtaken_sizes.py"
 LOCKED = Path(__file__).parents[1] / "peers" / "locked_terminal.py"
 COLOURED = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
 
@@ -81,6 +82,20 @@ def test_programs_borrow_the_terminal_and_give_it_back(shop: Path, tmp_path: Pat
         assert is_clean(screen)
 
 
+def test_a_size_that_a_newer_one_overtook_does_not_stay(shop: Path) -> None:
+    with terminal(shop) as screen:
+        screen.run(f"{sys.executable} {OVERTAKEN} tui --agent testy")
+        screen.shows("○ ready", "⏎ send")
+        for pid in descendants(int(screen.setting("pane_pid"))):
+            if str(OVERTAKEN) in Path(f"/proc/{pid}/cmdline").read_text():
+                os.kill(pid, signal.SIGUSR1)
+        screen.send("echo whole again")
+        screen.shows("▌  echo whole again", "○ ready")
+        screen._until(lambda text: "⏎ send" in text.split("\n")[35], "the last line never used")
+        screen.press("C-q")
+        screen.shows("shell>")
+
+
 def test_a_hang_up_ends_the_screen_and_its_agent_and_leaves_the_terminal_clean(shop: Path) -> None:
     with terminal(shop) as screen:
         for number in (signal.SIGHUP, signal.SIGTERM):
@@ -94,7 +109,7 @@ def test_a_hang_up_ends_the_screen_and_its_agent_and_leaves_the_terminal_clean(s
             os.kill(ours, number)
             screen.shows("shell>")
             gone([ours, *others])
-            assert is_clean(screen)
+            assert is_clean(screen), screen.text
         # The terminal itself is gone.
         screen.run("clear")
         screen.run(TESTY)

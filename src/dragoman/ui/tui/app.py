@@ -33,7 +33,7 @@ from .help import HelpScreen
 from .layout import KeptLayout, KeptTab
 from .palette import palette_of
 from .pane import ConversationPane
-from .terminal.driver import TerminalDriver
+from .terminal.driver import SETTLED, TerminalDriver
 from .terminal.keys import have_alt_digits
 from .terminal.traits import TerminalTraits
 from .theme import TERMINAL, THEMES, colours, theme_for
@@ -108,6 +108,10 @@ class DragomanApp(App[None]):
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell used the screen
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._end)
+
+    def on_resize(self) -> None:
+        if isinstance(self._driver, TerminalDriver):
+            self.set_timer(SETTLED, self._driver.check_size)
 
     def _end(self) -> None:
         """Quit as the user would: the program received a signal or lost its terminal."""
@@ -396,8 +400,11 @@ class DragomanApp(App[None]):
 
     @on(PromptEditor.Moved)
     def _moved(self, message: PromptEditor.Moved) -> None:
-        pane = self.pane
-        self.run_worker(pane.completions.update_for(message.before), group="completing", exclusive=True)
+        self._complete(message.before)  # a coroutine that another one replaces before it begins would be a warning
+
+    @work(group="completing", exclusive=True)
+    async def _complete(self, before: str) -> None:
+        await self.pane.completions.update_for(before)
 
     @on(PromptEditor.CompletionKey)
     def _chosen(self, message: PromptEditor.CompletionKey) -> None:
