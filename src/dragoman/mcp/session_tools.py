@@ -52,7 +52,7 @@ class SessionTools:
         self._opening = asyncio.Lock()
         self._is_open = False
         self._following: asyncio.Task[None] | None = None
-        self._is_behind = False  # a server has changed its prompts
+        self._is_behind = False  # whether a server has changed its prompts since they were last read
 
     async def __aenter__(self) -> Self:
         async with self._opening:

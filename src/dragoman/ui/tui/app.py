@@ -400,7 +400,7 @@ class DragomanApp(App[None]):
 
     @on(PromptEditor.Moved)
     def _moved(self, message: PromptEditor.Moved) -> None:
-        self._complete(message.before)  # a coroutine that another one replaces before it begins would be a warning
+        self._complete(message.before)  # not a coroutine: Python warns of one that is cancelled before it starts
 
     @work(group="completing", exclusive=True)
     async def _complete(self, before: str) -> None:

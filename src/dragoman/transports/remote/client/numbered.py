@@ -130,7 +130,7 @@ class NumberedPosts:
             if before:
                 await before.arrived.wait()
             doubted, message.may_be_taken = message.may_be_taken, True
-            told = str(self._heard.count)  # perhaps in vain, so it counts as no acknowledgement
+            told = str(self._heard.count)  # not counted as acknowledged, since this POST may fail
             numbered = [*message.headers, (NUMBER, f'"{message.number}"'), (LAST_EVENT, told)]
             message.post = post = Post(self._posts.wire, message.frame, self._hear)
             try:
